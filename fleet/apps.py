@@ -1,0 +1,15 @@
+"""App configuration of fleet: the site and its robots."""
+
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate, pre_migrate
+
+
+class FleetConfig(AppConfig):
+    name = "fleet"
+
+    def ready(self) -> None:
+        from fleet import catalogue, roles, triggers  # noqa: F401  (catalogue registers the robots' event kinds)
+
+        pre_migrate.connect(triggers.before_migrate, dispatch_uid="triggers.drop")
+        post_migrate.connect(triggers.after_migrate, dispatch_uid="triggers.create")
+        post_migrate.connect(roles.sync, dispatch_uid="roles.sync")

@@ -1,0 +1,11 @@
+"""ASGI entry point: HTTP, the live page's socket, the robots' socket."""
+
+import os
+
+from channels.routing import ProtocolTypeRouter
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
+http = get_asgi_application()  # before any consumer is imported
+
+application = ProtocolTypeRouter({"http": http})

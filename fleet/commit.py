@@ -1,0 +1,172 @@
+"""The only code that writes robots, missions, their children, events and commands.
+
+One change from a page or hundreds from the worker take the same way: events first, then rows, then commands.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from django.db import connection, models, transaction
+
+from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, Change, digest, encode
+from fleet.models import Command, Event
+
+
+class Conflict(Exception):
+    """Somebody else changed the row since it was read: drop the objects and do it again."""
+
+
+EVENT_COLUMNS = (*HASHED, "prev_hash", "hash")
+_COPY_EVENTS = f"COPY {Event._meta.db_table} ({', '.join(EVENT_COLUMNS)}) FROM STDIN"
+
+
+def commit(changes: Iterable[Change], *, now: datetime) -> None:
+    """Write changes, inside the caller's transaction. Raises `Conflict` or `IntegrityError`; then nothing may be kept.
+
+    Sends `robot_changed` / `mission_transitioned` once per call, after the transaction.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("commit() needs a transaction around the reading and the writing")
+    changes = [c for c in changes if c.events or c.commands or c.command_moves]
+    if not changes:
+        return
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        _write_events(cursor, changes, now)
+        for aggregate in AGGREGATES.values():
+            mine = [c for c in changes if c.aggregate is aggregate and c.events]
+            _insert_rows(aggregate, [c for c in mine if not c.before])
+            _update_rows(cursor, aggregate, [c for c in mine if c.before])
+            _write_children(cursor, aggregate, mine)
+    _write_commands(changes)
+    transaction.on_commit(lambda: _announce(changes))
+
+
+def _write_events(cursor: psycopg.Cursor[Any], changes: list[Change], now: datetime) -> None:
+    known = [(c.name, c.before) for c in changes if c.before and c.events]
+    last: dict[str, bytes] = {}
+    if known:
+        cursor.execute(
+            f"SELECT e.aggregate, e.hash FROM {Event._meta.db_table} e"
+            " JOIN unnest(%s::text[], %s::int[]) AS k(aggregate, seq) ON e.aggregate = k.aggregate AND e.seq = k.seq",
+            ([name for name, _ in known], [seq for _, seq in known]),
+        )
+        last = {name: bytes(value) for name, value in cursor.fetchall()}
+    with cursor.copy(_COPY_EVENTS) as copy:
+        for change in changes:
+            if change.before and change.events and change.name not in last:
+                raise Conflict(f"{change.name} has no event {change.before}")
+            prev = last.get(change.name, GENESIS)
+            for draft in change.events:
+                who = draft.origin
+                fields = (
+                    change.name, draft.seq, draft.kind, 1, encode(draft.data), draft.state_from, draft.state_to,
+                    who.actor_kind, who.actor_id, who.actor_name, who.cause, who.trace_id, who.span_id,
+                    who.occurred_at or draft.at, now,
+                )  # fmt: skip
+                this = digest(prev, fields)
+                copy.write_row((*fields, prev, this))
+                prev = this
+
+
+def _insert_rows(aggregate: Aggregate, changes: list[Change]) -> None:
+    if changes:
+        aggregate.model._default_manager.bulk_create([c.row for c in changes])
+
+
+def _update_rows(cursor: psycopg.Cursor[Any], aggregate: Aggregate, changes: list[Change]) -> None:
+    if not changes:
+        return
+    columns = sorted(set().union(*(c.touched for c in changes)))
+    columns += [c for c in _derived(aggregate) if c not in columns]
+    model = aggregate.model
+    assert model._meta.pk is not None
+    written = _update_from_arrays(
+        cursor, model, [model._meta.pk.attname], columns, [c.row for c in changes],
+        extra="t.version = u.before", arrays={"before": ("int", [c.before for c in changes])},
+    )  # fmt: skip
+    if written != len(changes):
+        raise Conflict(f"{len(changes) - written} of {len(changes)} {model._meta.verbose_name} rows had moved on")
+
+
+def _derived(aggregate: Aggregate) -> list[str]:
+    return ["version"] + (["next_due_at"] if any(f.name == "next_due_at" for f in aggregate.model._meta.fields) else [])
+
+
+def _write_children(cursor: psycopg.Cursor[Any], aggregate: Aggregate, changes: list[Change]) -> None:
+    for name, model in aggregate.children.items():
+        new: list[Any] = []
+        old: list[Any] = []
+        columns: set[str] = set()
+        for change in changes:
+            for number, touched in change.touched_children.get(name, {}).items():
+                if "gone" in touched:
+                    model._default_manager.filter(**{aggregate.parent(name): change.row.pk, "number": number}).delete()
+                elif "new" in touched:
+                    new.append(change.children[name][number])
+                elif touched:
+                    old.append(change.children[name][number])
+                    columns |= touched
+        if new:
+            model._default_manager.bulk_create(new)
+        if old:
+            written = _update_from_arrays(cursor, model, [aggregate.parent(name), "number"], sorted(columns), old)
+            if written != len(old):
+                raise Conflict(f"{len(old) - written} {model._meta.verbose_name} rows are not there")
+
+
+def _update_from_arrays(
+    cursor: psycopg.Cursor[Any],
+    model: type[models.Model],
+    keys: Sequence[str],
+    columns: Sequence[str],
+    rows: Sequence[Any],
+    *,
+    extra: str = "TRUE",
+    arrays: dict[str, tuple[str, list[Any]]] | None = None,
+) -> int:
+    """One UPDATE … FROM unnest for many rows; returns how many matched."""
+    named = {c: _array(model, c, rows) for c in (*keys, *columns)} | {
+        name: (f"{kind}[]", "", values) for name, (kind, values) in (arrays or {}).items()
+    }
+    sql = (
+        f'UPDATE "{model._meta.db_table}" t SET '
+        + ", ".join(f'"{c}" = u."{c}"{named[c][1]}' for c in columns)
+        + " FROM unnest("
+        + ", ".join(f"%s::{kind}" for kind, _, _ in named.values())
+        + ") AS u("
+        + ", ".join(f'"{c}"' for c in named)
+        + ") WHERE "
+        + " AND ".join(f't."{key}" = u."{key}"' for key in keys)
+        + f" AND {extra}"
+    )
+    cursor.execute(sql, [values for _, _, values in named.values()])  # type: ignore[arg-type]
+    return cursor.rowcount
+
+
+def _array(model: type[models.Model], column: str, rows: Sequence[Any]) -> tuple[str, str, list[Any]]:
+    """PostgreSQL array type, cast back, and the values of one column."""
+    field: Any = model._meta.get_field(column)
+    kind = field.db_type(connection).split("(")[0].removesuffix(" GENERATED BY DEFAULT AS IDENTITY")
+    values = [getattr(row, column) for row in rows]
+    if kind == "jsonb":
+        return "text[]", "::jsonb", [None if v is None else encode(v) for v in values]
+    return f"{kind}[]", "", values
+
+
+def _write_commands(changes: list[Change]) -> None:
+    for change in changes:
+        for kinds, state, target in change.command_moves:
+            commands = Command.objects.filter(mission=change.row.pk, state=state)
+            (commands.filter(kind__in=kinds) if kinds else commands).update(state=target)
+    new = [command for c in changes for command in c.commands]
+    if new:
+        Command.objects.bulk_create(new)
+
+
+def _announce(changes: list[Change]) -> None:
+    for aggregate in AGGREGATES.values():
+        mine = [c for c in changes if c.aggregate is aggregate]
+        if mine:
+            aggregate.changed.send(sender=aggregate.model, changes=mine)

@@ -1,0 +1,266 @@
+"""Rows of the site and its robots, the history they are folded from, and what waits to be sent.
+
+Only `fleet.commit` writes Robot, Hold, RobotCredential, Event, Command and Outbox.
+"""
+
+import uuid
+
+from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import F, Q
+
+ROBOT_ID = r"[A-Za-z0-9._-]{1,64}"
+
+
+def one_of(field: str, choices: type[models.TextChoices], *, blank: bool = False) -> models.CheckConstraint:
+    """A database constraint that holds a column to its choices."""
+    values = [*choices.values, *([""] if blank else [])]
+    return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=f"%(class)s_{field}_known")
+
+
+def no_nul(text: str) -> None:
+    """PostgreSQL cannot hold NUL; say so at the door."""
+    if "\x00" in text:
+        raise ValidationError("Text must not contain the NUL character.")
+
+
+class Site(models.Model):
+    """A place of work with its own map, named places, robots and people."""
+
+    name = models.CharField(max_length=200, unique=True, validators=[no_nul])
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Place(models.Model):
+    """A named pose on a site's map. x and y in metres, theta in radians."""
+
+    site = models.ForeignKey(Site, models.PROTECT, related_name="places")
+    name = models.CharField(max_length=200, validators=[no_nul])
+    x = models.FloatField("x (m)")
+    y = models.FloatField("y (m)")
+    theta = models.FloatField("heading (rad)", default=0.0)
+
+    class Meta:
+        ordering = ["site", "name"]
+        constraints = [models.UniqueConstraint(fields=["site", "name"], name="place_name_once_per_site")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Brand(models.Model):
+    """Make and model: driver, capabilities, timings."""
+
+    name = models.CharField(max_length=200, unique=True, validators=[no_nul])
+    driver = models.CharField(max_length=40, default="native")
+    capabilities = models.JSONField(default=list, help_text="Command types that these robots can do, as a list.")
+    suspect_after_s = models.PositiveIntegerField("suspect after (s)", default=9)
+    offline_after_s = models.PositiveIntegerField("offline after (s)", default=20)
+    abandon_after_s = models.PositiveIntegerField(
+        "abandon after (s)", default=120, help_text="A robot this long offline loses its mission."
+    )
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(suspect_after_s__gt=0, offline_after_s__gte=F("suspect_after_s")),
+                name="brand_suspect_before_offline",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Mode(models.TextChoices):
+    """What the robot says it does."""
+
+    UNKNOWN = "unknown", "Unknown"
+    IDLE = "idle", "Idle"
+    RUNNING = "running", "Running"
+    CHARGING = "charging", "Charging"
+    PAUSED = "paused", "Paused"
+    FAULT = "fault", "Fault"
+    MANUAL = "manual", "Manual"
+
+
+class Presence(models.TextChoices):
+    """What we know of the link."""
+
+    UNKNOWN = "unknown", "Unknown"
+    ONLINE = "online", "Online"
+    SUSPECT = "suspect", "Suspect"
+    OFFLINE = "offline", "Offline"
+
+
+class Robot(models.Model):
+    """One machine. Folded from the history `robot:<id>`."""
+
+    id = models.CharField(
+        primary_key=True,
+        max_length=64,
+        validators=[RegexValidator(f"^{ROBOT_ID}\\Z", "Use letters, digits, dot, dash and underscore, at most 64.")],
+    )
+    name = models.CharField(max_length=200, validators=[no_nul])
+    site = models.ForeignKey(Site, models.PROTECT, related_name="robots")
+    brand = models.ForeignKey(Brand, models.PROTECT, related_name="robots")
+    mode = models.CharField(max_length=20, choices=Mode.choices, default=Mode.UNKNOWN)
+    mode_since = models.DateTimeField(null=True)
+    presence = models.CharField(max_length=20, choices=Presence.choices, default=Presence.UNKNOWN)
+    presence_since = models.DateTimeField(null=True)
+    fault = models.TextField(default="", help_text="What the robot says is wrong; empty when nothing is.")
+    word_session = models.BigIntegerField(default=0, help_text="Session of the newest robot.state / fault / stopped.")
+    word_seq = models.BigIntegerField(default=0)
+    retired_at = models.DateTimeField(null=True)
+    version = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["id"]
+        permissions = [
+            ("stop_robot", "Can stop robots"),
+            ("release_robot", "Can release a hold"),
+            ("retire_robot", "Can retire robots"),
+            ("issue_credential", "Can issue and revoke robot credentials"),
+        ]
+        constraints = [
+            one_of("mode", Mode),
+            one_of("presence", Presence),
+            models.CheckConstraint(condition=Q(id__regex=f"^{ROBOT_ID}$"), name="robot_id_form"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name or self.id
+
+
+class HoldKind(models.TextChoices):
+    """Why a robot is held."""
+
+    STOPPED = "stopped", "Stopped"
+    MAINTENANCE = "maintenance", "Maintenance"
+    UNCONFIRMED = "unconfirmed", "Stop not confirmed"
+
+
+class Hold(models.Model):
+    """A reason why a robot gets no new work. Open while `released_at` is null."""
+
+    robot = models.ForeignKey(Robot, models.PROTECT, related_name="holds")
+    number = models.PositiveIntegerField()
+    kind = models.CharField(max_length=20, choices=HoldKind.choices)
+    why = models.TextField(default="")
+    by = models.CharField(max_length=200, help_text="Name of who or what imposed it.")
+    since = models.DateTimeField()
+    until = models.DateTimeField(null=True)
+    mission = models.UUIDField(null=True, help_text="The dispatch whose stop was never confirmed.")
+    dispatch_no = models.PositiveIntegerField(null=True)
+    confirmed_at = models.DateTimeField(null=True, help_text="When the robot said that it stands.")
+    released_at = models.DateTimeField(null=True)
+    released_by = models.CharField(max_length=200, default="")
+
+    class Meta:
+        ordering = ["robot", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["robot", "number"], name="hold_number_once_per_robot"),
+            one_of("kind", HoldKind),
+        ]
+        indexes = [models.Index(fields=["robot"], condition=Q(released_at=None), name="hold_open")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} by {self.by}" + (f": {self.why}" if self.why else "")
+
+
+class RobotCredential(models.Model):
+    """A bearer token of one robot. Only its SHA-256 is kept; the token is shown once."""
+
+    robot = models.ForeignKey(Robot, models.PROTECT, related_name="credentials")
+    number = models.PositiveIntegerField()
+    label = models.CharField(max_length=200, default="")
+    digest = models.CharField(max_length=64, unique=True, null=True, help_text="SHA-256 of the token, in hex.")
+    issued_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["robot", "number"]
+        constraints = [models.UniqueConstraint(fields=["robot", "number"], name="credential_number_once_per_robot")]
+
+    def __str__(self) -> str:
+        return f"{self.robot_id} #{self.number} {self.label}"
+
+
+class Event(models.Model):
+    """One fact of the append-only history. Rows are inserted, never changed."""
+
+    aggregate = models.CharField(max_length=80, help_text="mission:<uuid>, robot:<id>")
+    seq = models.PositiveIntegerField()
+    kind = models.CharField(max_length=60)
+    schema = models.PositiveSmallIntegerField(default=1)
+    data = models.TextField(help_text="JSON, as hashed.")
+    state_from = models.CharField(max_length=20, default="", blank=True)
+    state_to = models.CharField(max_length=20, default="", blank=True)
+    actor_kind = models.CharField(max_length=20, help_text="user, robot, deadline, policy, system")
+    actor_id = models.CharField(max_length=80, default="", blank=True)
+    actor_name = models.CharField(max_length=200, default="", blank=True, help_text="Survives the actor.")
+    cause = models.CharField(max_length=200, default="", blank=True, help_text="message:<msg_id>, request:<id>, deadline:<kind>")
+    trace_id = models.CharField(max_length=32, default="", blank=True)
+    span_id = models.CharField(max_length=16, default="", blank=True)
+    occurred_at = models.DateTimeField(help_text="When it happened, by the clock of who says so.")
+    recorded_at = models.DateTimeField()
+    prev_hash = models.BinaryField(max_length=32)
+    hash = models.BinaryField(max_length=32)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["aggregate", "seq"], name="event_seq_once")]
+
+    def __str__(self) -> str:
+        return f"{self.aggregate} #{self.seq} {self.kind}"
+
+
+class CommandState(models.TextChoices):
+    """What became of a command."""
+
+    OPEN = "open", "To be sent"
+    DELIVERED = "delivered", "Delivered"  # the robot acknowledged the msg_id
+    WITHDRAWN = "withdrawn", "Withdrawn"  # no longer wanted
+    DEAD = "dead", "Dead letter"
+
+
+class Command(models.Model):
+    """A message for a robot. `id` is its msg_id. Read by the process that owns the robot's link."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    order = models.BigIntegerField(help_text="Sending order per robot: ascending.")
+    robot = models.ForeignKey(Robot, models.PROTECT, related_name="commands")
+    kind = models.CharField(max_length=40, help_text="mission.assign, robot.stop, …")
+    mission = models.UUIDField(null=True)
+    dispatch_no = models.PositiveIntegerField(null=True)
+    body = models.TextField(help_text="The whole JSON message.")
+    state = models.CharField(max_length=10, choices=CommandState.choices, default=CommandState.OPEN)
+    created_at = models.DateTimeField()
+    delivered_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["order"]
+        constraints = [one_of("state", CommandState)]
+        indexes = [
+            models.Index(fields=["robot", "order"], condition=Q(state="open"), name="command_open"),
+            models.Index(fields=["mission"], name="command_mission"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} to {self.robot_id}"
+
+
+class Outbox(models.Model):
+    """Committed events that the `out` stream has not seen yet; the relay deletes what it passed on."""
+
+    event = models.OneToOneField(Event, models.DO_NOTHING, primary_key=True, db_constraint=False)
+
+    class Meta:
+        verbose_name_plural = "outbox"

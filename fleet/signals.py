@@ -1,0 +1,10 @@
+"""Drover's two signals: sent after commit, once per commit, with `changes: list[fleet.history.Change]`.
+
+A receiver reads ids, versions (`before`, `row.version`), states (`state_before`, `state`), `events` and
+`commands`; it applies no business rule.
+"""
+
+from django.dispatch import Signal
+
+robot_changed = Signal()
+mission_transitioned = Signal()

@@ -1,0 +1,223 @@
+"""Database triggers that hold I1 and I10 against everything: ORM, admin, raw SQL.
+
+- Events are append-only, gapless per aggregate, chained by hash and state; a mission event moves along an edge
+  that the catalogue allows for its kind.
+- A row is what its last event says: it changes only together with a newer event, and a final mission stays final.
+- An event without its row is refused when the transaction ends.
+
+They are made after every migrate from the catalogue and dropped before one (a trigger would block ALTER TABLE).
+Every process checks at its start that they are there (`problems`).
+"""
+
+import hashlib
+from typing import Any
+
+from django.db import connection
+
+from fleet.history import AGGREGATES, KINDS, Aggregate
+
+EVENT = "fleet_event"
+
+
+def edges() -> list[tuple[str, str, str]]:
+    """Every (kind, state_from, state_to) that a mission event may have, from the catalogue and the FSM."""
+    allowed = set()
+    for aggregate in AGGREGATES.values():
+        if not aggregate.state:
+            continue
+        field: Any = aggregate.model._meta.get_field(aggregate.state)
+        moves = list(field.get_all_transitions(aggregate.model))
+        states = [str(value) for value, _ in field.choices]
+        for kind in KINDS.values():
+            if not kind.name.startswith(f"{aggregate.prefix}."):
+                continue
+            if kind.transition:
+                allowed |= {(kind.name, str(m.source), str(m.target)) for m in moves if m.name == kind.transition}
+            elif kind.name == f"{aggregate.prefix}.drafted":
+                allowed.add((kind.name, "", str(field.default)))
+            else:
+                allowed |= {(kind.name, state, state) for state in states}
+    return sorted(allowed)
+
+
+def _refuse(message: str, constraint: str) -> str:
+    return f"RAISE EXCEPTION {message} USING ERRCODE = 'check_violation', CONSTRAINT = '{constraint}'"
+
+
+def _functions() -> dict[str, str]:
+    """Function name → body."""
+    with_state = [a for a in AGGREGATES.values() if a.state]
+    legal = ", ".join(f"('{kind}','{source}','{target}')" for kind, source, target in edges())
+    stateful = " OR ".join(f"NEW.aggregate LIKE '{a.prefix}:%'" for a in with_state) or "FALSE"
+    functions = {
+        "drover_event_insert": f"""
+DECLARE last_hash bytea; last_state text;
+BEGIN
+  IF NEW.seq > 1 THEN
+    SELECT hash, state_to INTO last_hash, last_state FROM {EVENT} WHERE aggregate = NEW.aggregate AND seq = NEW.seq - 1;
+    IF NOT FOUND THEN {_refuse("'% has no event %', NEW.aggregate, NEW.seq - 1", "event_seq_gapless")}; END IF;
+  ELSE
+    last_hash := decode(repeat('00', 32), 'hex'); last_state := '';
+  END IF;
+  IF NEW.prev_hash <> last_hash OR NEW.state_from <> last_state OR length(NEW.hash) <> 32 THEN
+    {_refuse("'% event % does not follow from the one before', NEW.aggregate, NEW.seq", "event_chain")};
+  END IF;
+  IF {stateful} THEN
+    IF (NEW.kind, NEW.state_from, NEW.state_to) NOT IN ({legal}) THEN
+      {_refuse("'% may not move % from % to %', NEW.kind, NEW.aggregate, NEW.state_from, NEW.state_to", "event_edge")};
+    END IF;
+  ELSIF NEW.state_to <> '' THEN
+    {_refuse("'% has no states', NEW.aggregate", "event_edge")};
+  END IF;
+  RETURN NEW;
+END""",
+        "drover_append_only": f"""
+BEGIN
+  {_refuse("'history is append-only: % on % refused', TG_OP, TG_TABLE_NAME", "append_only")};
+END""",
+        "drover_kept": f"""
+BEGIN
+  {_refuse("'% has history and is never deleted', TG_TABLE_NAME", "kept")};
+END""",
+        "drover_outbox": f"""
+BEGIN
+  INSERT INTO fleet_outbox (event_id) SELECT id FROM added;
+  RETURN NULL;
+END""",
+        "drover_event_has_row": "BEGIN\n"
+        + "".join(
+            f"""  IF NEW.aggregate LIKE '{a.prefix}:%' AND NOT EXISTS (SELECT 1 FROM {a.model._meta.db_table}
+      WHERE id = substr(NEW.aggregate, {len(a.prefix) + 2})::{_pk_type(a)} AND version >= NEW.seq) THEN
+    {_refuse("'event % of % changed no row', NEW.seq, NEW.aggregate", "event_has_row")};
+  END IF;
+"""
+            for a in AGGREGATES.values()
+        )
+        + "  RETURN NULL;\nEND",
+    }
+    for a in AGGREGATES.values():
+        same_state = f" AND state_to = NEW.{a.state}" if a.state else ""
+        final = (
+            f"""
+    IF OLD.{a.state} NOT IN ({_open_states(a)}) AND NEW.{a.state} <> OLD.{a.state} THEN
+      {_refuse("'a final " + a.prefix + " stays final: %', OLD.id", a.prefix + "_final")};
+    END IF;"""
+            if a.state
+            else ""
+        )
+        functions[f"drover_{a.prefix}_row"] = f"""
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    IF NEW.id <> OLD.id OR NEW.version <= OLD.version THEN
+      {_refuse("'" + a.prefix + " % changes only with an event of its own', OLD.id", a.prefix + "_needs_event")};
+    END IF;{final}
+  END IF;
+  IF NOT EXISTS (SELECT 1 FROM {EVENT} WHERE aggregate = '{a.prefix}:' || NEW.id AND seq = NEW.version{same_state}) THEN
+    {_refuse("'" + a.prefix + " % is not what its last event says', NEW.id", a.prefix + "_matches_event")};
+  END IF;
+  RETURN NEW;
+END"""
+    return functions
+
+
+def _pk_type(aggregate: Aggregate) -> str:
+    pk: Any = aggregate.model._meta.pk
+    return str(pk.db_type(connection))
+
+
+def _open_states(aggregate: Aggregate) -> str:
+    field: Any = aggregate.model._meta.get_field(aggregate.state)
+    return ", ".join(sorted({f"'{m.source}'" for m in field.get_all_transitions(aggregate.model)}))
+
+
+def _triggers() -> list[tuple[str, str, str]]:
+    """(trigger name, table, definition after its name)."""
+    refused = "FOR EACH STATEMENT EXECUTE FUNCTION"
+    rows = [
+        ("drover_event_insert", EVENT, f"BEFORE INSERT ON {EVENT} FOR EACH ROW EXECUTE FUNCTION drover_event_insert()"),
+        ("drover_event_update", EVENT, f"BEFORE UPDATE OR DELETE ON {EVENT} FOR EACH ROW EXECUTE FUNCTION drover_append_only()"),
+        ("drover_event_truncate", EVENT, f"BEFORE TRUNCATE ON {EVENT} {refused} drover_append_only()"),
+        (
+            "drover_event_outbox", EVENT,
+            f"AFTER INSERT ON {EVENT} REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION drover_outbox()",
+        ),
+        (
+            "drover_event_has_row", EVENT,
+            f"AFTER INSERT ON {EVENT} DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION drover_event_has_row()",
+        ),
+    ]  # fmt: skip
+    for a in AGGREGATES.values():
+        table, run = a.model._meta.db_table, f"FOR EACH ROW EXECUTE FUNCTION drover_{a.prefix}_row()"
+        rows += [
+            (f"drover_{a.prefix}_insert", table, f"AFTER INSERT ON {table} {run}"),
+            (f"drover_{a.prefix}_update", table, f"BEFORE UPDATE ON {table} {run}"),
+            (f"drover_{a.prefix}_delete", table, f"BEFORE DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION drover_kept()"),
+            (f"drover_{a.prefix}_truncate", table, f"BEFORE TRUNCATE ON {table} {refused} drover_kept()"),
+        ]
+    return rows
+
+
+def _md5(body: str) -> str:
+    return hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
+
+
+def create() -> None:
+    """Make all functions and triggers anew."""
+    drop()
+    with connection.cursor() as cursor:
+        for name, body in _functions().items():
+            cursor.execute(
+                f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $drover${body}$drover$"
+            )
+        for name, table, definition in _triggers():
+            constraint = "CONSTRAINT " if "DEFERRABLE" in definition else ""
+            cursor.execute(f"CREATE {constraint}TRIGGER {name} {definition}")
+            # also when session_replication_role says replica
+            cursor.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
+
+
+def drop() -> None:
+    """Take all triggers away (only around a migration or a test's flush)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE 'drover\\_%%' AND NOT tgisinternal"
+        )
+        for name, table in cursor.fetchall():
+            cursor.execute(f"DROP TRIGGER {name} ON {table}")
+
+
+def problems() -> list[str]:
+    """What is missing or not as this code would make it; empty when all is well."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT t.tgname, t.tgenabled::text, p.proname, md5(p.prosrc) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
+            " WHERE t.tgname LIKE 'drover\\_%%'"
+        )
+        found = {row[0]: row[1:] for row in cursor.fetchall()}
+    bodies = {name: _md5(body) for name, body in _functions().items()}
+    wrong = []
+    for name, table, _ in _triggers():
+        if name not in found:
+            wrong.append(f"trigger {name} on {table} is missing")
+            continue
+        enabled, function, body = found[name]
+        if enabled != "A":
+            wrong.append(f"trigger {name} on {table} is not enabled")
+        elif bodies.get(function) != body:
+            wrong.append(f"trigger {name} on {table} is not of this version")
+    return [f"{text}; run `manage.py migrate`" for text in wrong]
+
+
+def before_migrate(*, plan: list[Any] | None = None, app_config: Any, **_: Any) -> None:
+    if plan and app_config.name == "fleet":
+        drop()
+
+
+def after_migrate(*, app_config: Any, **_: Any) -> None:
+    if app_config.name == "fleet" and _tables_exist():
+        create()
+
+
+def _tables_exist() -> bool:
+    tables = set(connection.introspection.table_names())
+    return {EVENT, *(a.model._meta.db_table for a in AGGREGATES.values())} <= tables

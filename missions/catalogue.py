@@ -1,0 +1,77 @@
+"""Event catalogue of missions: every column of Mission and Step that can change has its event here."""
+
+from typing import Any
+
+from fleet import signals
+from fleet.history import AGGREGATES, Aggregate, kind
+from missions.deadlines import next_due_at
+from missions.models import Mission, Step
+
+
+def _derive(mission: Any) -> None:
+    mission.next_due_at = next_due_at(mission)
+
+
+AGGREGATES["mission"] = Aggregate(
+    prefix="mission",
+    model=Mission,
+    children={"steps": Step},
+    changed=signals.mission_transitioned,
+    state="state",
+    derive=_derive,
+)
+
+_STEPS = "steps.command steps.params steps.timeout_s"
+_STEP_BEGINS = "current_step steps.attempt steps.started_at step_due_at"
+_ASKED = "asked_at asked_for answer_due_at"
+_ENDS = (
+    "ended_at stop_confirmed undelivered_due_at accepted_due_at step_due_at finished_due_at mission_due_at answer_due_at "
+    "stop_due_at robot_lost_due_at paused_due_at paused_at step_left_s mission_left_s"
+)
+_STOP = "abort_reason abort_detail stop_requested_at stop_requested_by stop_due_at"
+
+# transitions
+kind("mission.drafted", "Drawn up: {title}", f"title site_id robot_id priority timeout_s created_at created_by {_STEPS}")
+kind("mission.started", "Accepted by the robot; step 1 begins", transition="start",
+     sets=f"started_at mission_due_at undelivered_due_at accepted_due_at delivered_at {_STEP_BEGINS} {_ASKED} "
+          "mission_left_s step_left_s")  # fmt: skip
+kind("mission.step_completed", "Step {step} completed {result}", transition="complete_step",
+     sets=f"steps.outcome steps.ended_at steps.result steps.claimed step_due_at finished_due_at step_left_s {_ASKED}",
+     notes="step")  # fmt: skip
+kind("mission.step_started", "Step {step} begins", transition="next_step", sets=f"{_STEP_BEGINS} step_left_s")
+kind("mission.succeeded", "Finished by the robot", transition="succeed", sets=f"{_ENDS} {_ASKED} finish_claimed_at "
+     "robot_lost_at", notes="inferred")  # fmt: skip
+kind("mission.aborted", "Aborted ({abort_reason}) {abort_detail}", transition="abort",
+     sets=f"{_ENDS} {_ASKED} {_STOP} robot_lost_at", notes="how")  # fmt: skip
+
+# facts beside the state
+kind("mission.edited", "Edited", f"title site_id robot_id priority timeout_s {_STEPS} steps.gone")
+kind("mission.dispatched", "Dispatched to {robot}", "dispatch_no dispatched_at undelivered_due_at accept_tries", notes="robot")
+kind("mission.delivered", "The robot has the assignment", "delivered_at undelivered_due_at accepted_due_at accept_tries")
+kind("mission.undelivered", "Assignment not delivered yet; the link is down or the robot does not answer",
+     "undelivered_due_at")  # fmt: skip
+kind("mission.accept_timeout", "No answer to the assignment; sent again (try {accept_tries})",
+     "accepted_due_at accept_tries")  # fmt: skip
+kind("mission.step_timeout", "Step {step} took too long", f"step_due_at {_ASKED}", notes="step")
+kind("mission.finish_timeout", "All steps done, but no word that it has finished", f"finished_due_at {_ASKED}")
+kind("mission.timeout", "The mission took too long", f"mission_due_at {_ASKED}")
+kind("mission.asked", "Asked the robot what became of it", _ASKED)
+kind("mission.answered", "The robot says: {says}", f"{_ASKED} finished_due_at step_due_at", notes="says")
+kind("mission.step_failed", "Step {step} failed: {result}",
+     "steps.outcome steps.ended_at steps.result steps.claimed step_due_at", notes="step")  # fmt: skip
+kind("mission.receipt_early", "Came before its turn: {says}",
+     "steps.claimed steps.result finish_claimed_at", notes="says")  # fmt: skip
+kind("mission.pause_requested", "Pause asked for by {by}", notes="by")
+kind("mission.resume_requested", "Resume asked for by {by}", notes="by")
+kind("mission.paused", "Paused by the robot", "paused_at paused_due_at step_left_s mission_left_s step_due_at "
+     "mission_due_at finished_due_at word_session word_seq")  # fmt: skip
+kind("mission.resumed", "Resumed by the robot", "paused_at paused_due_at step_left_s mission_left_s step_due_at "
+     "mission_due_at finished_due_at word_session word_seq")  # fmt: skip
+kind("mission.paused_long", "Still paused", "paused_due_at")
+kind("mission.stop_requested", "Stopping ({abort_reason}) {abort_detail}",
+     f"{_STOP} undelivered_due_at accepted_due_at {_ASKED}")  # fmt: skip
+kind("mission.stop_resent", "Stop sent again", "stop_due_at")
+kind("mission.robot_lost", "The robot went offline", "robot_lost_at robot_lost_due_at")
+kind("mission.robot_back", "The robot is back", "robot_lost_at robot_lost_due_at")
+kind("mission.stop_confirmed_late", "The robot says, after all, that it has stopped", "stop_confirmed", notes="says")
+kind("mission.late_receipt", "Too late to count: {says}", notes="says")

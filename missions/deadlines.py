@@ -1,0 +1,36 @@
+"""Deadlines of a mission: a pure function of its columns (I5, I6)."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+KINDS = (
+    # column,          what happens when it passes
+    ("undelivered", "say so; the assignment waits for the robot's link"),
+    ("accepted", "send the assignment again; after 5 tries stop and abort as undeliverable"),
+    ("step", "ask the robot, then stop and abort with reason timeout"),
+    ("finished", "ask the robot, then end the mission by its answer"),
+    ("mission", "ask the robot, then stop and abort with reason timeout"),
+    ("answer", "go on without the robot's answer"),
+    ("stop", "abort without confirmation and hold the robot"),
+    ("robot_lost", "stop and abort with reason robot fault"),
+    ("paused", "say that it is still paused"),
+)
+
+
+class Deadline(NamedTuple):
+    """`due_at` is absolute; `then` says in words what will happen."""
+
+    kind: str
+    due_at: datetime
+    then: str
+
+
+def deadlines(mission: Any) -> list[Deadline]:
+    """Open deadlines, the earliest first."""
+    found = [(kind, getattr(mission, f"{kind}_due_at"), then) for kind, then in KINDS]
+    return sorted((Deadline(*row) for row in found if row[1] is not None), key=lambda d: d.due_at)
+
+
+def next_due_at(mission: Any) -> datetime | None:
+    """When the mission needs a look if nothing is heard; null when nothing is open."""
+    return min((d.due_at for d in deadlines(mission)), default=None)

@@ -1,0 +1,219 @@
+"""Rows of missions: Mission with its one-way machine, Step, DeadLetter.
+
+Transitions are pure: they set fields on `self` and touch nothing else. Only `fleet.commit` writes the rows,
+driven by `missions.decide`.
+"""
+
+import uuid
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django_fsm import FSMField, transition
+
+from fleet.models import Robot, Site, no_nul, one_of
+
+
+class State(models.TextChoices):
+    PENDING = "pending", "Pending"
+    EXECUTING = "executing", "Executing"
+    STEP_COMPLETED = "step_completed", "Step completed"
+    SUCCESS = "success", "Success"
+    ABORTED = "aborted", "Aborted"
+
+
+FINAL = (State.SUCCESS, State.ABORTED)
+OPEN = (State.PENDING, State.EXECUTING, State.STEP_COMPLETED)
+
+
+class AbortReason(models.TextChoices):
+    SAFETY = "safety", "Safety"
+    TIMEOUT = "timeout", "Timeout"
+    OPERATOR = "operator", "Cancelled by a person"
+    DEPENDENCY_FAILED = "dependency_failed", "A mission it depends on failed"
+    ROBOT_FAULT = "robot_fault", "Robot fault"
+    REJECTED = "rejected", "Rejected by the robot"
+    UNDELIVERABLE = "undeliverable", "Could not be delivered"
+
+
+class Outcome(models.TextChoices):
+    """How a step ended; empty while it has not."""
+
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+
+
+class Mission(models.Model):
+    """An ordered array of parameterised commands for one robot. Folded from the history `mission:<id>`.
+
+    Every `*_due_at` is an absolute time and null when nothing is due; `next_due_at` is the earliest of them.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    title = models.CharField(max_length=200, validators=[no_nul])
+    site = models.ForeignKey(Site, models.PROTECT, related_name="missions")
+    robot = models.ForeignKey(Robot, models.PROTECT, related_name="missions", null=True)
+    state = FSMField(max_length=20, choices=State.choices, default=State.PENDING, protected=True)
+    version = models.PositiveIntegerField(default=0)
+    priority = models.SmallIntegerField(default=0, help_text="Higher goes first.")
+    timeout_s = models.PositiveIntegerField(
+        "timeout (s)", default=600, validators=[MinValueValidator(1), MaxValueValidator(86400)],
+        help_text="From accepted to finished.",
+    )
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200, default="")
+
+    dispatch_no = models.PositiveIntegerField(default=0, help_text="Counts dispatches; commands and receipts carry it.")
+    dispatched_at = models.DateTimeField(null=True)
+    delivered_at = models.DateTimeField(null=True, help_text="When the robot acknowledged the assignment.")
+    accept_tries = models.PositiveSmallIntegerField(default=0)
+    started_at = models.DateTimeField(null=True)
+    current_step = models.PositiveSmallIntegerField(default=0, help_text="0 before the first.")
+    ended_at = models.DateTimeField(null=True)
+
+    paused_at = models.DateTimeField(null=True)
+    step_left_s = models.FloatField(null=True, help_text="Step time that was left when it was paused, s.")
+    mission_left_s = models.FloatField(null=True)
+    word_session = models.BigIntegerField(default=0, help_text="Session of the newest paused / resumed.")
+    word_seq = models.BigIntegerField(default=0)
+
+    abort_reason = models.CharField(max_length=20, choices=AbortReason.choices, default="")
+    abort_detail = models.TextField(default="")
+    stop_requested_at = models.DateTimeField(null=True)
+    stop_requested_by = models.CharField(max_length=200, default="")
+    stop_confirmed = models.BooleanField(null=True)
+
+    finish_claimed_at = models.DateTimeField(null=True, help_text="Finished receipt that came before its steps'.")
+    robot_lost_at = models.DateTimeField(null=True)
+    asked_at = models.DateTimeField(null=True, help_text="When the robot was asked what became of it.")
+    asked_for = models.CharField(max_length=20, default="", help_text="Which deadline asked.")
+
+    undelivered_due_at = models.DateTimeField(null=True)
+    accepted_due_at = models.DateTimeField(null=True)
+    step_due_at = models.DateTimeField(null=True)
+    finished_due_at = models.DateTimeField(null=True)
+    mission_due_at = models.DateTimeField(null=True)
+    answer_due_at = models.DateTimeField(null=True)
+    stop_due_at = models.DateTimeField(null=True)
+    robot_lost_due_at = models.DateTimeField(null=True)
+    paused_due_at = models.DateTimeField(null=True)
+    next_due_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+        permissions = [
+            ("dispatch_mission", "Can dispatch missions"),
+            ("cancel_mission", "Can cancel missions"),
+            ("pause_mission", "Can pause missions"),
+            ("resume_mission", "Can resume missions"),
+        ]
+        constraints = [
+            one_of("state", State),
+            one_of("abort_reason", AbortReason, blank=True),
+            models.CheckConstraint(condition=~Q(state=State.ABORTED) | ~Q(abort_reason=""), name="mission_aborted_has_reason"),
+            models.CheckConstraint(
+                condition=Q(state__in=FINAL, next_due_at=None)
+                | Q(state__in=OPEN, dispatched_at=None)
+                | Q(state__in=OPEN, dispatched_at__isnull=False, next_due_at__isnull=False),
+                name="mission_dispatched_has_deadline",
+            ),
+            models.UniqueConstraint(
+                fields=["robot"],
+                condition=Q(dispatched_at__isnull=False, state__in=OPEN),
+                name="mission_one_dispatched_per_robot",
+            ),
+            models.CheckConstraint(
+                condition=Q(dispatched_at=None) | Q(robot__isnull=False), name="mission_dispatched_has_robot"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_due_at"], condition=Q(next_due_at__isnull=False), name="mission_due"),
+            models.Index(fields=["state"], condition=Q(state__in=OPEN), name="mission_open"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @transition(field=state, source=State.PENDING, target=State.EXECUTING)
+    def start(self) -> None:
+        """Accepted receipt of this dispatch."""
+
+    @transition(field=state, source=State.EXECUTING, target=State.STEP_COMPLETED)
+    def complete_step(self) -> None:
+        """Completed receipt for the current step."""
+
+    @transition(field=state, source=State.STEP_COMPLETED, target=State.EXECUTING)
+    def next_step(self) -> None:
+        """Steps remain."""
+
+    @transition(field=state, source=State.STEP_COMPLETED, target=State.SUCCESS)
+    def succeed(self) -> None:
+        """None remain, and the robot says finished."""
+
+    @transition(field=state, source=list(OPEN), target=State.ABORTED)
+    def abort(self) -> None:
+        """It ends without success; `abort_reason` says why."""
+
+    for _method in (start, complete_step, next_step, succeed, abort):
+        _method.alters_data = True  # templates must not call them
+    del _method
+
+
+class Step(models.Model):
+    """One command of a mission. `number` counts from 1."""
+
+    mission = models.ForeignKey(Mission, models.CASCADE, related_name="steps")
+    number = models.PositiveSmallIntegerField()
+    command = models.CharField(max_length=40, help_text="Command type: navigate, pick, …")
+    params = models.JSONField(default=dict)
+    timeout_s = models.PositiveIntegerField(default=60)
+    attempt = models.PositiveSmallIntegerField(default=0, help_text="0 before the first.")
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=20, choices=Outcome.choices, default="")
+    claimed = models.CharField(
+        max_length=20, choices=Outcome.choices, default="", help_text="Receipt that came before its turn."
+    )
+    result = models.TextField(default="", help_text="What the robot said about it.")
+
+    class Meta:
+        ordering = ["mission", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["mission", "number"], name="step_number_once_per_mission"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="step_number_from_1"),
+            one_of("outcome", Outcome, blank=True),
+            one_of("claimed", Outcome, blank=True),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number}. {self.command}"
+
+
+class Direction(models.TextChoices):
+    """Which way a message was going."""
+
+    IN = "in", "From a robot"
+    OUT = "out", "To a robot"
+
+
+class DeadLetter(models.Model):
+    """An event or command that could not be applied or delivered after all its tries."""
+
+    direction = models.CharField(max_length=3, choices=Direction.choices)
+    robot_id = models.CharField(max_length=64, help_text="As text: the robot may be unknown.")
+    msg_id = models.UUIDField()
+    kind = models.CharField(max_length=60, default="")
+    body = models.TextField(help_text="The message as it was received or to be sent.")
+    reason = models.TextField()
+    tries = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [
+            one_of("direction", Direction),
+            models.UniqueConstraint(fields=["direction", "robot_id", "msg_id"], name="dead_letter_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind or 'message'} {self.get_direction_display().lower()} {self.robot_id}"

@@ -1,0 +1,62 @@
+"""Rows of the links to robots: sessions, applied watermarks, processed messages, partitions. Not part of the fold."""
+
+from django.db import models
+
+from fleet.models import Robot
+
+
+class Link(models.Model):
+    """The newest link of a robot. A new hello takes the next session number; the older link is closed."""
+
+    robot = models.OneToOneField(Robot, models.CASCADE, primary_key=True)
+    session = models.BigIntegerField(default=0)
+    gateway = models.CharField(max_length=80, default="", help_text="Process that holds it, host:pid.")
+    opened_at = models.DateTimeField(null=True)
+
+
+class Watermark(models.Model):
+    """Every critical message of this session up to `applied_seq` is applied or a dead letter."""
+
+    robot = models.ForeignKey(Robot, models.CASCADE)
+    session = models.BigIntegerField()
+    applied_seq = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["robot", "session"], name="watermark_once")]
+
+
+class ProcessedMessage(models.Model):
+    """(robot, msg_id) once: the truth about duplicates."""
+
+    robot_id = models.CharField(max_length=64)
+    msg_id = models.UUIDField()
+    session = models.BigIntegerField(default=0)
+    seq = models.BigIntegerField(default=0)
+    verdict = models.CharField(max_length=20, help_text="applied, stale, dead")
+    received_at = models.DateTimeField()
+    applied_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["robot_id", "msg_id"], name="processed_once")]
+        indexes = [models.Index(fields=["robot_id", "session", "seq"], name="processed_seq")]
+
+
+class Partition(models.Model):
+    """Who may commit what arrives on stream `in:<id>`. `fence` rises with every change of owner (database time)."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True)
+    owner = models.CharField(max_length=80, default="")
+    fence = models.BigIntegerField(default=0)
+    until = models.DateTimeField(null=True)
+
+
+class FailedTry(models.Model):
+    """How often applying one stream entry raised in application code; over the limit it becomes a dead letter."""
+
+    partition = models.PositiveSmallIntegerField()
+    entry = models.CharField(max_length=40, help_text="Stream entry id.")
+    tries = models.PositiveSmallIntegerField(default=0)
+    error = models.TextField(default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["partition", "entry"], name="failed_try_once")]
