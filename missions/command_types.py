@@ -1,0 +1,218 @@
+"""The registry of command types: what a step may ask of a robot, with typed parameters.
+
+Pages build their fields from this table, actions validate by it, and it says every step in words.
+"""
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+MAX_TEXT = 200
+MAX_ARGS_BYTES = 4096
+MAX_ARGS_DEPTH = 8
+MAX_TIMEOUT_S = 86400
+
+
+class Invalid(ValueError):
+    """A command that may not be stored. `field` names the parameter (`command` for the type itself)."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Seconds = Annotated[float, Meta(gt=0, le=86400)]
+Percent = Annotated[int, Meta(ge=1, le=100)]
+
+
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of one command type. A field called `place` must name a place of the mission's site."""
+
+
+class Navigate(Params, frozen=True):
+    place: Name
+
+
+class Handle(Params, frozen=True):
+    place: Name
+    load: Text = ""
+
+
+class Wait(Params, frozen=True):
+    seconds: Seconds
+
+
+class Charge(Params, frozen=True):
+    place: Text = ""
+    until_percent: Percent = 100
+
+
+class Custom(Params, frozen=True):
+    name: Name
+    args: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """How a person enters one parameter: `kind` is place, text, number or json."""
+
+    name: str
+    label: str
+    kind: str
+    required: bool = True
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandType:
+    """One line of the registry.
+
+    `timeout_s` is the default time for one attempt; `repeatable` says whether a mere timeout may repeat it;
+    `words` makes the sentence people read from valid parameters.
+    """
+
+    name: str
+    label: str
+    params: type[Params]
+    timeout_s: int
+    repeatable: bool
+    inputs: tuple[Input, ...]
+    words: Callable[[Any], str]
+
+
+def _load(verb: str) -> Callable[[Any], str]:
+    return lambda p: f"{verb} {p.load} at {p.place}" if p.load else f"{verb} at {p.place}"
+
+
+_PLACE = Input("place", "Place", "place")
+_LOAD = Input("load", "Load", "text", required=False, help="What is carried, e.g. pallet 7.")
+
+TYPES: dict[str, CommandType] = {
+    t.name: t
+    for t in (
+        CommandType("navigate", "Navigate", Navigate, 60, True, (_PLACE,), lambda p: f"Drive to {p.place}"),
+        CommandType("pick", "Pick", Handle, 60, False, (_PLACE, _LOAD), _load("Pick")),
+        CommandType("drop", "Drop", Handle, 60, False, (_PLACE, _LOAD), _load("Drop")),
+        CommandType(
+            "wait", "Wait", Wait, 60, True,
+            (Input("seconds", "Seconds", "number", help="Up to 86400 (one day)."),),
+            lambda p: f"Wait {p.seconds:g} s",
+        ),
+        CommandType(
+            "charge", "Charge", Charge, 3600, True,
+            (
+                Input("place", "Place", "place", required=False, help="Empty: the robot chooses."),
+                Input("until_percent", "Until (%)", "number", required=False, help="100 when empty."),
+            ),
+            lambda p: f"Charge{f' at {p.place}' if p.place else ''} to {p.until_percent} %",
+        ),
+        CommandType(
+            "custom", "Custom", Custom, 60, False,
+            (
+                Input("name", "Name", "text", help="The brand's own name of the command."),
+                Input("args", "Arguments", "json", required=False, help='A JSON object, e.g. {"height": 2}.'),
+            ),
+            lambda p: f"Run {p.name}" + (f" with {msgspec.json.encode(p.args).decode()}" if p.args else ""),
+        ),
+    )
+}  # fmt: skip
+
+
+def validate(
+    command: str, params: dict[str, Any], *, places: Collection[str], capabilities: Collection[str]
+) -> dict[str, Any]:
+    """The parameters as they are stored: complete, typed, bounded. Raises `Invalid` naming the field.
+
+    `places` are the names on the mission's site, `capabilities` the command types that the robot's brand can do.
+    """
+    known = TYPES.get(command) if isinstance(command, str) else None
+    if known is None:
+        raise Invalid("command", f"Choose one of {', '.join(TYPES)}.")
+    if command not in capabilities:
+        can = ", ".join(sorted(str(c) for c in capabilities)) or "nothing yet"
+        raise Invalid("command", f"Robots of this brand cannot do {command}; they can do {can}.")
+    if not isinstance(params, dict):
+        raise Invalid("params", "Must be an object.")
+    typed = _typed(known, params)
+    place = getattr(typed, "place", "")
+    if place and place not in places:
+        raise Invalid("place", f"{place} is no place of this site.")
+    stored: dict[str, Any] = msgspec.to_builtins(typed)
+    return stored
+
+
+def default_timeout_s(command: str, params: dict[str, Any]) -> int:
+    """Time for one attempt, s, when nobody chose one: the type's default, and longer than a wait itself."""
+    seconds = params.get("seconds", 0) if command == "wait" else 0
+    return min(TYPES[command].timeout_s + math.ceil(seconds), MAX_TIMEOUT_S)
+
+
+def in_words(command: str, params: dict[str, Any]) -> str:
+    """One line for people. Never raises: a stored step of an unknown or older form is shown by its name."""
+    known = TYPES.get(command)
+    try:
+        return known.words(msgspec.convert(params, known.params)) if known else command
+    except msgspec.ValidationError:
+        return command
+
+
+def _typed(known: CommandType, params: dict[str, Any]) -> Params:
+    for name in params.keys() & set(known.params.__struct_fields__):
+        value = params[name]
+        _bounded(name, value, MAX_ARGS_DEPTH)
+        if isinstance(value, dict) and len(msgspec.json.encode(value)) > MAX_ARGS_BYTES:
+            raise Invalid(name, f"Too long: at most {MAX_ARGS_BYTES} bytes of JSON.")
+    unknown = params.keys() - set(known.params.__struct_fields__)
+    if unknown:
+        raise Invalid(min(map(str, unknown)), f"{known.name} has no such parameter.")
+    for name in known.params.__struct_fields__[: _required(known.params)]:
+        if params.get(name) in (None, ""):
+            raise Invalid(name, "This is needed.")
+    try:
+        return msgspec.convert(params, known.params)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$.")
+        raise Invalid(path.split("[")[0].rstrip("`") or "params", f"{reason}.") from None
+
+
+def _required(params: type[Params]) -> int:
+    return len(params.__struct_fields__) - len(params.__struct_defaults__)
+
+
+def _bounded(field: str, value: Any, depth: int) -> None:
+    """Refuse what JSON, PostgreSQL or a person's patience cannot hold."""
+    if depth < 0:
+        raise Invalid(field, f"Nested too deeply: at most {MAX_ARGS_DEPTH} levels.")
+    match value:
+        case str():
+            if "\x00" in value:
+                raise Invalid(field, "Must not contain the NUL character.")
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise Invalid(field, "Is not valid text.") from None
+        case bool() | None:
+            pass
+        case int():
+            if not -(2**63) <= value < 2**63:
+                raise Invalid(field, "Number out of range.")
+        case float():
+            if not math.isfinite(value):
+                raise Invalid(field, "Must be a finite number.")
+        case dict():
+            for key, inner in value.items():
+                if not isinstance(key, str):
+                    raise Invalid(field, "Keys must be text.")
+                _bounded(field, key, depth)
+                _bounded(field, inner, depth - 1)
+        case list() | tuple():
+            for inner in value:
+                _bounded(field, inner, depth - 1)
+        case _:
+            raise Invalid(field, "Must be plain JSON.")
