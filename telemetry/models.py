@@ -50,6 +50,14 @@ class Partition(models.Model):
     until = models.DateTimeField(null=True)
 
 
+class WorkerProcess(models.Model):
+    """A worker that lives, by database time, until `until`. Partitions are shared out among these."""
+
+    name = models.CharField(primary_key=True, max_length=80)
+    started_at = models.DateTimeField()
+    until = models.DateTimeField()
+
+
 class FailedTry(models.Model):
     """How often applying one stream entry raised in application code; over the limit it becomes a dead letter."""
 

@@ -1,0 +1,109 @@
+"""Who may commit what arrives on a stream: partitions are owned by rows in PostgreSQL, by database time.
+
+Taking a partition raises its `fence`. A worker that was frozen while another took over still knows the old number,
+and `hold`, the first statement of each batch, refuses it. Order and efficiency rest on ownership; correctness on
+versions and unique rows.
+"""
+
+from typing import Any
+
+from django.db import connection, transaction
+
+LEASE_S = 1.5  # of a killed worker's partitions; the next worker takes them within this and TEND_S
+TEND_S = 0.4  # how often an owner renews
+FORGET_S = 3600  # a worker that ended without a word stays listed this long
+
+
+class Lost(Exception):
+    """Another worker owns the partition by now: drop what is in hand."""
+
+
+def hold(partition: int, fence: int) -> None:
+    """First statement of every batch: keep the partition ours until the transaction ends. Raises `Lost`."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM telemetry_partition WHERE id = %s AND fence = %s FOR SHARE", [partition, fence])
+        if cursor.fetchone() is None:
+            raise Lost(f"partition {partition} has a newer owner than fence {fence}")
+
+
+class Partitions:
+    """The partitions of one worker. `tend` every `TEND_S`, between batches; `release` at the end."""
+
+    def __init__(self, owner: str, count: int, *, lease_s: float = LEASE_S) -> None:
+        self.owner = owner
+        self.count = count
+        self.lease_s = lease_s
+        self.fences: dict[int, int] = {}  # partition → fence, of what we own
+
+    def tend(self) -> tuple[set[int], set[int]]:
+        """Renew, give back what is over our share, take what is free. Returns (taken, lost or given back)."""
+        before = dict(self.fences)
+        with transaction.atomic(), connection.cursor() as cursor:
+            share = self._share(cursor)
+            kept = self._renew(cursor)
+            surplus = sorted(kept)[share:]
+            self._give_back(cursor, surplus)
+            kept = {p: fence for p, fence in kept.items() if p not in surplus}
+            taken = self._take(cursor, share - len(kept))
+        self.fences = kept | taken
+        return set(taken), {p for p in before if self.fences.get(p) != before[p]} - set(taken)
+
+    def release(self) -> None:
+        """Planned end: whoever lives may take over at once."""
+        self.fences = {}
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("UPDATE telemetry_partition SET owner = '', until = NULL WHERE owner = %s", [self.owner])
+            cursor.execute("DELETE FROM telemetry_workerprocess WHERE name = %s", [self.owner])
+
+    def _share(self, cursor: Any) -> int:
+        """How many partitions are ours by right: as even as it goes, the first by name have one more."""
+        cursor.execute(
+            "INSERT INTO telemetry_workerprocess (name, started_at, until)"
+            " VALUES (%s, clock_timestamp(), clock_timestamp() + %s * interval '1 second')"
+            " ON CONFLICT (name) DO UPDATE SET until = EXCLUDED.until",
+            [self.owner, self.lease_s],
+        )
+        cursor.execute("SELECT name FROM telemetry_workerprocess WHERE until > clock_timestamp() ORDER BY name")
+        living = [name for (name,) in cursor.fetchall()]
+        cursor.execute(
+            "DELETE FROM telemetry_workerprocess WHERE until < clock_timestamp() - %s * interval '1 second'", [FORGET_S]
+        )
+        return self.count // len(living) + (living.index(self.owner) < self.count % len(living))
+
+    def _renew(self, cursor: Any) -> dict[int, int]:
+        """What is still ours. A lease that ran out while nobody else wanted it goes on under the same fence."""
+        if not self.fences:
+            return {}
+        cursor.execute(
+            "UPDATE telemetry_partition p SET until = clock_timestamp() + %s * interval '1 second'"
+            " FROM unnest(%s::int[], %s::bigint[]) AS mine(id, fence)"
+            " WHERE p.id = mine.id AND p.fence = mine.fence AND p.owner = %s RETURNING p.id, p.fence",
+            [self.lease_s, list(self.fences), list(self.fences.values()), self.owner],
+        )
+        return dict(cursor.fetchall())
+
+    def _give_back(self, cursor: Any, surplus: list[int]) -> None:
+        if surplus:
+            cursor.execute(
+                "UPDATE telemetry_partition SET owner = '', until = NULL WHERE owner = %s AND id = ANY(%s)",
+                [self.owner, surplus],
+            )
+
+    def _take(self, cursor: Any, wanted: int) -> dict[int, int]:
+        """Take free ones. A partition whose last owner is still inside a batch is locked, thus skipped."""
+        if wanted <= 0:
+            return {}
+        cursor.execute(
+            "INSERT INTO telemetry_partition (id, owner, fence) SELECT n, '', 0 FROM generate_series(0, %s) AS n"
+            " WHERE NOT EXISTS (SELECT 1 FROM telemetry_partition WHERE id = n) ON CONFLICT DO NOTHING",
+            [self.count - 1],
+        )
+        cursor.execute(
+            "UPDATE telemetry_partition SET owner = %s, fence = fence + 1,"
+            " until = clock_timestamp() + %s * interval '1 second'"
+            " WHERE id = ANY(ARRAY(SELECT id FROM telemetry_partition"
+            " WHERE id < %s AND (until IS NULL OR until < clock_timestamp())"
+            " ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id, fence",
+            [self.owner, self.lease_s, self.count, wanted],
+        )
+        return dict(cursor.fetchall())
