@@ -5,3 +5,11 @@ from django.apps import AppConfig
 
 class TelemetryConfig(AppConfig):
     name = "telemetry"
+
+    def ready(self) -> None:
+        from fleet import live
+        from telemetry import snapshots
+        from telemetry.live import dirty
+
+        live.source = snapshots.facts
+        dirty.connect()

@@ -1,0 +1,214 @@
+"""Snapshots: the last known live state of each robot, in the live Redis, where everything may be lost at any time.
+
+Keys: `last:<robot>` = "<session> <seq> " + coding byte + payload, kept; `alive:<robot>` expires and says only that the
+snapshot is fresh; `seen` = sorted set of the time when each robot was last heard; `born` = when this Redis was empty.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+import redis
+import redis.asyncio
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from fleet.live import Facts
+
+SCHEMA = 1
+FRESH_S = 10  # three heartbeats and a little: older facts are shown as old
+GRACE_S = 15  # after the live Redis lost its data, silence proves nothing for so long
+DIRTY = "dirty"
+COMMANDS = "commands"
+
+
+class Snapshot(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Live facts as stored. Times in ms since 1970, metres, radians, m/s, per cent. Unknown fields are ignored."""
+
+    v: int = SCHEMA
+    at: int  # newest message
+    posed_at: int = 0  # newest message that told where it is
+    x: float | None = None
+    y: float | None = None
+    theta: float | None = None
+    speed: float | None = None
+    battery: float | None = None
+    place: str = ""
+    fresh: bool = False  # set on reading
+
+
+_packed = msgspec.msgpack.Decoder(Snapshot)
+_texted = msgspec.json.Decoder(Snapshot)
+CODINGS = {ord("M"): _packed.decode, ord("J"): _texted.decode}
+_pack = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder().encode
+
+# Newer (session, seq) wins and says so to whoever watches; an older one changes nothing, not even the time to live.
+# A message tells only some of the facts (a heartbeat has no pose), so it is laid over what is known.
+PUT = """
+local last = redis.call('GET', KEYS[1])
+local session, seq = tonumber(ARGV[1]), tonumber(ARGV[2])
+local facts = cmsgpack.unpack(ARGV[3])
+if last then
+  local s, q, coding, known = string.match(last, '^(%d+) (%d+) (.)(.*)$')
+  if s then
+    s, q = tonumber(s), tonumber(q)
+    if session < s or (session == s and seq <= q) then return 0 end
+    if coding == 'M' then
+      local ok, old = pcall(cmsgpack.unpack, known)
+      if ok and type(old) == 'table' and old.v == facts.v then
+        for name, value in pairs(facts) do old[name] = value end
+        facts = old
+      end
+    end
+  end
+end
+redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2] .. ' M' .. cmsgpack.pack(facts))
+redis.call('SET', KEYS[2], '1', 'PX', ARGV[4])
+redis.call('ZADD', KEYS[3], 'GT', facts.at, ARGV[5])
+redis.call('PUBLISH', 'dirty', ARGV[6])
+return 1
+"""
+
+SEEN = """
+local now = redis.call('TIME')
+local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
+redis.call('SET', KEYS[2], now_ms, 'NX')
+local scores = {}
+if #ARGV > 0 then scores = redis.call('ZMSCORE', KEYS[1], unpack(ARGV)) end
+return {now_ms - tonumber(redis.call('GET', KEYS[2])), scores}
+"""
+
+
+def milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def signal(kind: str, entity_id: str, scope: str, at_ms: int) -> list[Any]:
+    """One dirty signal: which entity (robot, mission), what of it (live, row), since when. Never the data."""
+    return [kind, entity_id, scope, at_ms]
+
+
+def encode_signals(signals: Iterable[list[Any]]) -> bytes:
+    return _json(list(signals))
+
+
+def _put_arguments(
+    robot_id: str, session: int, seq: int, received_at: datetime, facts: dict[str, Any], ttl_s: float
+) -> tuple[list[str], list[Any]]:
+    at = milliseconds(received_at)
+    told = {name: facts[name] for name in Facts._fields if facts.get(name) is not None and name != "received_at"}
+    told |= {"v": SCHEMA, "at": at} | ({"posed_at": at} if "x" in told or told.get("place") else {})
+    keys = [f"last:{robot_id}", f"alive:{robot_id}", "seen"]
+    dirty = encode_signals([signal("robot", robot_id, "live", at)])
+    return keys, [session, seq, _pack(told), int(ttl_s * 1000), robot_id, dirty]
+
+
+_PUT_SHA = hashlib.sha1(PUT.encode(), usedforsecurity=False).hexdigest()
+
+
+async def put(
+    client: redis.asyncio.Redis, robot_id: str, session: int, seq: int, received_at: datetime, facts: dict[str, Any],
+    *, ttl_s: float = FRESH_S,
+) -> bool:  # fmt: skip
+    """Store what a lossy message told. False when something newer is there already. Raises `redis.RedisError`.
+
+    `facts`: any of x, y, theta, speed, battery, place; what is absent or None stays as it was.
+    """
+    keys, arguments = _put_arguments(robot_id, session, seq, received_at, facts, ttl_s)
+    try:
+        stored = await client.evalsha(_PUT_SHA, len(keys), *keys, *arguments)
+    except redis.exceptions.NoScriptError:
+        stored = await client.eval(PUT, len(keys), *keys, *arguments)
+    return bool(stored)
+
+
+async def touch(client: redis.asyncio.Redis, robot_id: str, received_at: datetime) -> None:
+    """The robot gave a sign of life that carries no facts (hello, a critical message). Raises `redis.RedisError`."""
+    await client.zadd("seen", {robot_id: milliseconds(received_at)}, gt=True)
+
+
+def decode(stored: bytes | None, fresh: bool) -> Snapshot | None:
+    """A stored value; None when there is none, or none that this version understands."""
+    if stored is None:
+        return None
+    try:
+        blob = stored.split(b" ", 2)[2]
+        found = CODINGS[blob[0]](blob[1:])
+    except (IndexError, KeyError, msgspec.MsgspecError):
+        return None
+    if found.v != SCHEMA:
+        return None
+    found.fresh = fresh
+    return found
+
+
+def _names(robot_ids: Sequence[str]) -> list[str]:
+    return [f"last:{r}" for r in robot_ids] + [f"alive:{r}" for r in robot_ids]
+
+
+def _decode_all(robot_ids: Sequence[str], values: Sequence[bytes | None]) -> dict[str, Snapshot]:
+    half = len(robot_ids)
+    found = ((r, decode(values[i], values[half + i] is not None)) for i, r in enumerate(robot_ids))
+    return {r: snapshot for r, snapshot in found if snapshot is not None}
+
+
+async def read(client: redis.asyncio.Redis, robot_ids: Sequence[str]) -> dict[str, Snapshot]:
+    """Last known snapshots in one MGET. Raises `redis.RedisError`."""
+    return _decode_all(robot_ids, await client.mget(_names(robot_ids))) if robot_ids else {}
+
+
+@cache
+def _client(url: str, timeout_s: float) -> redis.Redis:
+    # redis-py retries for seconds by itself: whoever waits here must not wait for a dead Redis
+    return redis.Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
+    )
+
+
+def client(timeout_s: float = 0.5) -> redis.Redis:
+    """This process's plain client of the live Redis: one short try."""
+    return _client(settings.LIVE_REDIS_URL, timeout_s)
+
+
+def last_known(robot_ids: Sequence[str]) -> dict[str, Snapshot]:
+    """Last known snapshots for a page; empty when the live Redis does not answer."""
+    if not robot_ids:
+        return {}
+    try:
+        return _decode_all(robot_ids, client().mget(_names(robot_ids)))
+    except (redis.RedisError, OSError):
+        return {}
+
+
+def facts(robot_ids: list[str]) -> dict[str, Facts]:
+    """The port `fleet.live.source`."""
+    return {
+        r: Facts(datetime.fromtimestamp(s.at / 1000, UTC), s.x, s.y, s.theta, s.speed, s.battery, s.place)
+        for r, s in last_known(robot_ids).items()
+    }
+
+
+def last_received(robot_ids: Sequence[str], *, grace_s: float = GRACE_S) -> dict[str, datetime] | None:
+    """When each robot was last heard, for the presence sweep; a robot never heard is absent.
+
+    None means no verdict: the live Redis does not answer, or lost its data less than `grace_s` ago (restart, flush,
+    failover), so that silence is not the robots'.
+    """
+    try:
+        age_ms, scores = client().eval(SEEN, 2, "seen", "born", *robot_ids)
+    except (redis.RedisError, OSError):
+        return None
+    if age_ms < grace_s * 1000:
+        return None
+    heard = zip(robot_ids, scores, strict=True)
+    return {r: datetime.fromtimestamp(float(score) / 1000, UTC) for r, score in heard if score is not None}
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,139 @@
+"""Snapshots in the live Redis: newer wins, the last known is kept, a restart is noticed."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+import redis
+import redis.asyncio
+from django.conf import settings
+
+from fleet import live
+from telemetry import snapshots
+
+T0 = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+async def client():
+    async with redis.asyncio.Redis.from_url(settings.LIVE_REDIS_URL) as connection:
+        await connection.flushdb()
+        yield connection
+
+
+async def test_what_was_put_is_read(client):
+    assert await snapshots.put(client, "RB-001", 7, 1, T0, {"x": 1.5, "y": -2.0, "battery": 80, "place": "Dock Ä"})
+    found = (await snapshots.read(client, ["RB-001", "RB-404"]))["RB-001"]
+    assert (found.x, found.y, found.battery, found.place) == (1.5, -2.0, 80.0, "Dock Ä")
+    assert found.at == found.posed_at == snapshots.milliseconds(T0)
+    assert found.fresh and list(await snapshots.read(client, ["RB-404"])) == []
+
+
+@pytest.mark.parametrize(
+    ("session", "seq", "wins"),
+    [(7, 11, True), (8, 1, True), (10, 0, True), (7, 10, False), (7, 9, False), (6, 99, False)],
+)
+async def test_newer_session_and_seq_wins(client, session, seq, wins):
+    await snapshots.put(client, "RB-001", 7, 10, T0, {"battery": 50.0})
+    assert await snapshots.put(client, "RB-001", session, seq, T0, {"battery": 40.0}) is wins
+    assert (await snapshots.read(client, ["RB-001"]))["RB-001"].battery == (40.0 if wins else 50.0)
+
+
+async def test_a_refused_write_does_not_refresh_the_time_to_live(client):
+    await snapshots.put(client, "RB-001", 7, 10, T0, {"battery": 50.0}, ttl_s=5)
+    await snapshots.put(client, "RB-001", 7, 9, T0 + timedelta(minutes=1), {"battery": 40.0}, ttl_s=500)
+    assert 0 < await client.pttl("alive:RB-001") <= 5000
+    assert await client.zscore("seen", "RB-001") == snapshots.milliseconds(T0)
+
+
+async def test_the_last_known_is_kept_when_it_is_no_longer_fresh(client):
+    await snapshots.put(client, "RB-001", 7, 10, T0, {"battery": 50.0})
+    await client.delete("alive:RB-001")
+    found = (await snapshots.read(client, ["RB-001"]))["RB-001"]
+    assert found.battery == 50.0 and not found.fresh
+    assert await client.ttl("last:RB-001") == -1
+
+
+async def test_a_heartbeat_keeps_the_pose_and_its_age(client):
+    await snapshots.put(client, "RB-001", 7, 1, T0, {"x": 0.1, "y": 3.0, "theta": 1.0, "place": "A" * 300})
+    later = T0 + timedelta(seconds=30)
+    await snapshots.put(client, "RB-001", 7, 2, later, {"battery": 49.7, "x": None})
+    found = (await snapshots.read(client, ["RB-001"]))["RB-001"]
+    assert (found.x, found.y, found.theta, found.battery, found.place) == (0.1, 3.0, 1.0, 49.7, "A" * 300)
+    assert (found.at, found.posed_at) == (snapshots.milliseconds(later), snapshots.milliseconds(T0))
+
+
+async def test_dirty_is_announced_with_the_write_and_only_with_it(client):
+    async with client.pubsub() as listener:
+        await listener.subscribe(snapshots.DIRTY)
+        await listener.get_message(timeout=5)
+        await snapshots.put(client, "RB-001", 7, 2, T0, {"x": 1.0})
+        await snapshots.put(client, "RB-001", 7, 1, T0, {"x": 2.0})
+        await snapshots.put(client, "RB-002", 1, 1, T0, {"x": 3.0})
+        heard = [msgspec.json.decode((await listener.get_message(timeout=5))["data"]) for _ in range(2)]
+    at = snapshots.milliseconds(T0)
+    assert heard == [[["robot", "RB-001", "live", at]], [["robot", "RB-002", "live", at]]]
+
+
+JSON = b'7 1 J{"v":1,"at":5,"battery":12.5,"colour":"red"}'
+
+
+@pytest.mark.parametrize(
+    ("stored", "battery"),
+    [
+        (JSON, 12.5),
+        (b"7 1 M" + msgspec.msgpack.encode({"v": 1, "at": 5, "battery": 9, "new_field": [1]}), 9.0),
+        (b"7 1 M" + msgspec.msgpack.encode({"v": 1, "at": 5}), None),
+        (JSON.replace(b'"v":1', b'"v":2'), "absent"),
+        (b"7 1 Z\x81", "absent"),
+        (b"7 1 M\xff", "absent"),
+        (b"7 1 ", "absent"),
+        (b"nonsense", "absent"),
+    ],
+)
+async def test_readers_are_tolerant(client, stored, battery):
+    await client.set("last:RB-001", stored)
+    found = await snapshots.read(client, ["RB-001"])
+    assert (found["RB-001"].battery if found else "absent") == battery
+
+
+@pytest.mark.parametrize("stored", [JSON, b"7 1 M\xff", b"nonsense", JSON.replace(b'"v":1', b'"v":2')])
+async def test_a_writer_gets_over_what_it_cannot_read(client, stored):
+    await client.set("last:RB-001", stored)
+    assert await snapshots.put(client, "RB-001", 7, 2, T0, {"battery": 3.0})
+    assert (await snapshots.read(client, ["RB-001"]))["RB-001"].battery == 3.0
+
+
+async def test_the_port_gives_facts_with_units_and_time(client):
+    await snapshots.put(client, "RB-001", 7, 1, T0, {"x": 1.0, "y": 2.0, "speed": 0.5, "place": "Dock A"})
+    assert live.source is snapshots.facts
+    assert live.facts(["RB-001", "RB-404"]) == {"RB-001": live.Facts(T0, 1.0, 2.0, None, 0.5, None, "Dock A")}
+
+
+async def test_the_port_is_empty_when_the_live_redis_is_down(settings, unused_tcp_port):
+    settings.LIVE_REDIS_URL = f"redis://127.0.0.1:{unused_tcp_port}/0"
+    assert live.facts(["RB-001"]) == {}
+    assert snapshots.last_received(["RB-001"]) is None
+
+
+async def test_last_received_knows_every_sign_of_life_and_the_newest_counts(client):
+    await snapshots.put(client, "RB-001", 7, 1, T0, {})
+    await snapshots.touch(client, "RB-001", T0 + timedelta(seconds=2))
+    await snapshots.touch(client, "RB-001", T0 + timedelta(seconds=1))
+    await snapshots.touch(client, "RB-002", T0)
+    await client.set("born", 0)
+    assert snapshots.last_received(["RB-001", "RB-002", "RB-404"]) == {
+        "RB-001": T0 + timedelta(seconds=2),
+        "RB-002": T0,
+    }
+    assert snapshots.last_received([]) == {}
+
+
+async def test_no_verdict_until_the_grace_after_the_live_redis_lost_its_data(client):
+    await snapshots.touch(client, "RB-001", T0)
+    assert snapshots.last_received(["RB-001"]) is None  # it has just been born
+    born = int(await client.get("born"))
+    await client.set("born", born - int(snapshots.GRACE_S * 1000) - 1)
+    assert snapshots.last_received(["RB-001"]) == {"RB-001": T0}
+    await client.flushdb()
+    assert snapshots.last_received(["RB-001"]) is None
