@@ -1,5 +1,7 @@
 """Event catalogue of robots: every column of Robot, Hold and RobotCredential that can change has its event here."""
 
+from django.db.models import Q
+
 from fleet import signals
 from fleet.history import AGGREGATES, Aggregate, kind
 from fleet.models import Hold, Robot, RobotCredential
@@ -10,6 +12,7 @@ AGGREGATES["robot"] = Aggregate(
     children={"holds": Hold, "credentials": RobotCredential},
     changed=signals.robot_changed,
     outside=frozenset({"digest"}),
+    wanted={"holds": Q(released_at=None), "credentials": Q(revoked_at=None)},
 )
 
 _WORD = "word_session word_seq"
@@ -19,11 +22,13 @@ kind("robot.edited", "Edited", "name site_id brand_id")
 kind("robot.retired", "Retired", "retired_at")
 kind("robot.reinstated", "Back in service", "retired_at")
 kind("robot.mode_changed", "Now {mode}", f"mode mode_since {_WORD}")
+kind("robot.mode_confirmed", "Still the same", _WORD)
 kind("robot.presence_changed", "Link: {presence}", "presence presence_since", notes="last_received_at")
 kind("robot.faulted", "Fault: {fault}", f"fault mode mode_since {_WORD}", notes="danger code")
 kind("robot.fault_cleared", "Fault cleared", f"fault mode mode_since {_WORD}")
 kind("robot.hold_opened", "Hold {kind_word}: {why}", "holds.kind holds.why holds.by holds.since holds.until "
      "holds.mission holds.dispatch_no", notes="kind_word why")  # fmt: skip
+kind("robot.stop_repeated", "Stop sent again by {by}", notes="by")
 kind("robot.stop_confirmed", "Stands still", f"holds.confirmed_at {_WORD}")
 kind("robot.hold_released", "Hold released by {released_by}", "holds.released_at holds.released_by",
      notes="released_by")  # fmt: skip

@@ -51,7 +51,7 @@ class Aggregate:
     """What is folded together: a row, its children (each with a `number`), and who hears of a change.
 
     `derive` sets columns that follow from others. `changed` is sent after commit with `changes=[Change, …]`.
-    `outside` names columns that history does not hold (secrets).
+    `outside` names columns that history does not hold (secrets). `wanted` narrows which children a change reads.
     """
 
     prefix: str
@@ -61,6 +61,7 @@ class Aggregate:
     state: str = ""
     derive: Callable[[Any], None] = lambda row: None
     outside: frozenset[str] = frozenset()
+    wanted: dict[str, models.Q] = field(default_factory=dict)
 
     def name(self, pk: object) -> str:
         return f"{self.prefix}:{pk}"
@@ -126,6 +127,7 @@ class Change:
     events: list[Draft] = field(default_factory=list)
     commands: list[Any] = field(default_factory=list)  # fleet.models.Command to be inserted
     command_moves: list[tuple[tuple[str, ...], str, str]] = field(default_factory=list)  # (kinds or all, from, to)
+    follow: list[Any] = field(default_factory=list)  # facts for the robot that come of it
     touched: set[str] = field(default_factory=set)
     touched_children: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     before: int = -1  # version as read; 0 for a new row
@@ -143,12 +145,19 @@ class Change:
     def name(self) -> str:
         return self.aggregate.name(self.row.pk)
 
-    def record(self, name: str, **data: Any) -> None:
+    def record(self, name: str, /, **data: Any) -> None:
         """Something happened: change the row by it and keep the event for commit."""
         state_from = self.state if self.row.version else ""
         self.apply(KINDS[name], data)
         assert self.now is not None
         self.events.append(Draft(name, data, self.row.version, state_from, self.state, self.origin, self.now))
+
+    def move_commands(self, kinds: tuple[str, ...], state: str, to: str) -> None:
+        """Commands of this mission (of these kinds, or all) that are in one state go to another."""
+        self.command_moves.append((kinds, state, to))
+        for new in self.commands:
+            if new.state == state and (not kinds or new.kind in kinds):
+                new.state = to
 
     def apply(self, kind: Kind, data: dict[str, Any]) -> None:
         """Change the row and its children by one event. Raises when the catalogue or the machine does not allow it."""

@@ -8,7 +8,7 @@ import uuid
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q, Value
 
 ROBOT_ID = r"[A-Za-z0-9._-]{1,64}"
 
@@ -151,7 +151,7 @@ class Hold(models.Model):
     """A reason why a robot gets no new work. Open while `released_at` is null."""
 
     robot = models.ForeignKey(Robot, models.PROTECT, related_name="holds")
-    number = models.PositiveIntegerField()
+    number = models.PositiveIntegerField(help_text="seq of the robot's event that opened it.")
     kind = models.CharField(max_length=20, choices=HoldKind.choices)
     why = models.TextField(default="")
     by = models.CharField(max_length=200, help_text="Name of who or what imposed it.")
@@ -179,7 +179,7 @@ class RobotCredential(models.Model):
     """A bearer token of one robot. Only its SHA-256 is kept; the token is shown once."""
 
     robot = models.ForeignKey(Robot, models.PROTECT, related_name="credentials")
-    number = models.PositiveIntegerField()
+    number = models.PositiveIntegerField(help_text="seq of the robot's event that issued it.")
     label = models.CharField(max_length=200, default="")
     digest = models.CharField(max_length=64, unique=True, null=True, help_text="SHA-256 of the token, in hex.")
     issued_at = models.DateTimeField()
@@ -235,7 +235,9 @@ class Command(models.Model):
     """A message for a robot. `id` is its msg_id. Read by the process that owns the robot's link."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
-    order = models.BigIntegerField(help_text="Sending order per robot: ascending.")
+    order = models.BigIntegerField(
+        db_default=Func(Value("fleet_command_order"), function="nextval"), help_text="Sending order: ascending."
+    )
     robot = models.ForeignKey(Robot, models.PROTECT, related_name="commands")
     kind = models.CharField(max_length=40, help_text="mission.assign, robot.stop, …")
     mission = models.UUIDField(null=True)
@@ -243,6 +245,7 @@ class Command(models.Model):
     body = models.TextField(help_text="The whole JSON message.")
     state = models.CharField(max_length=10, choices=CommandState.choices, default=CommandState.OPEN)
     created_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True, help_text="Set by the link's owner before the first byte leaves.")
     delivered_at = models.DateTimeField(null=True)
 
     class Meta:

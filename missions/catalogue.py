@@ -55,7 +55,6 @@ kind("mission.accept_timeout", "No answer to the assignment; sent again (try {ac
 kind("mission.step_timeout", "Step {step} took too long", f"step_due_at {_ASKED}", notes="step")
 kind("mission.finish_timeout", "All steps done, but no word that it has finished", f"finished_due_at {_ASKED}")
 kind("mission.timeout", "The mission took too long", f"mission_due_at {_ASKED}")
-kind("mission.asked", "Asked the robot what became of it", _ASKED)
 kind("mission.answered", "The robot says: {says}", f"{_ASKED} finished_due_at step_due_at", notes="says")
 kind("mission.step_failed", "Step {step} failed: {result}",
      "steps.outcome steps.ended_at steps.result steps.claimed step_due_at", notes="step")  # fmt: skip
@@ -64,12 +63,13 @@ kind("mission.receipt_early", "Came before its turn: {says}",
 kind("mission.pause_requested", "Pause asked for by {by}", notes="by")
 kind("mission.resume_requested", "Resume asked for by {by}", notes="by")
 kind("mission.paused", "Paused by the robot", "paused_at paused_due_at step_left_s mission_left_s step_due_at "
-     "mission_due_at finished_due_at word_session word_seq")  # fmt: skip
+     f"mission_due_at finished_due_at word_session word_seq {_ASKED}")  # fmt: skip
 kind("mission.resumed", "Resumed by the robot", "paused_at paused_due_at step_left_s mission_left_s step_due_at "
      "mission_due_at finished_due_at word_session word_seq")  # fmt: skip
 kind("mission.paused_long", "Still paused", "paused_due_at")
 kind("mission.stop_requested", "Stopping ({abort_reason}) {abort_detail}",
-     f"{_STOP} undelivered_due_at accepted_due_at {_ASKED}")  # fmt: skip
+     f"{_STOP} undelivered_due_at accepted_due_at step_due_at mission_due_at finished_due_at robot_lost_due_at "
+     f"{_ASKED}")  # fmt: skip
 kind("mission.stop_resent", "Stop sent again", "stop_due_at")
 kind("mission.robot_lost", "The robot went offline", "robot_lost_at robot_lost_due_at")
 kind("mission.robot_back", "The robot is back", "robot_lost_at robot_lost_due_at")

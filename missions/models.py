@@ -99,6 +99,8 @@ class Mission(models.Model):
     paused_due_at = models.DateTimeField(null=True)
     next_due_at = models.DateTimeField(null=True)
 
+    assign_sent = True  # set on reading for a change: False when the assignment has certainly not left
+
     class Meta:
         ordering = ["-created_at"]
         permissions = [

@@ -1,0 +1,142 @@
+"""What can be told to a mission: receipts of its robot, requests of people, and passed deadlines."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A robot's word about one dispatch."""
+
+    dispatch_no: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Receipt):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected(Receipt):
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted(Receipt):
+    step: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepCompleted(Receipt):
+    step: int
+    attempt: int
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed(Receipt):
+    step: int
+    attempt: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused(Receipt):
+    """Not monotone: only the newest (session, seq) counts."""
+
+    session: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(Paused):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled(Receipt):
+    """The robot has ended this dispatch and stands."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Receipt):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """robot.state: what the robot is at. `named` is true when it names this very dispatch."""
+
+    mode: str
+    named: bool
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The robot acknowledged the assignment (transport)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The deadline of this kind has passed. `online`: the robot's link is up."""
+
+    kind: str
+    online: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RobotLost:
+    abandon_after_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class RobotBack:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    """The robot reports a fault that is dangerous."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrawUp:
+    """Columns of Mission by name, and steps as dicts with command, params, timeout_s."""
+
+    fields: dict[str, Any]
+    steps: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit(DrawUp):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """`robot` is its name; `steps` are the step frames as the robot gets them, places resolved."""
+
+    robot: str
+    steps: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    by: str

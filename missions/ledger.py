@@ -1,0 +1,118 @@
+"""Unit of work: rows read under lock, facts told to them, all written once (worker, actions, deadlines alike)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from fleet import decide as robot_rules
+from fleet.commit import commit, load
+from fleet.decide import Verdict
+from fleet.history import AGGREGATES, Change, Origin
+from fleet.models import Command, CommandState, Presence
+from missions import decide as mission_rules
+from missions import facts
+from missions.models import OPEN, DeadLetter, Direction, Mission, State
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Robots first, then missions, each in the order of their ids: every transaction locks the same way.
+
+    `running` maps a robot to its dispatched open mission. Use inside `transaction.atomic()`.
+    """
+
+    now: datetime
+    robots: dict[str, Change]
+    missions: dict[UUID, Change]
+    running: dict[str, UUID]
+
+    @classmethod
+    def open(cls, robot_ids: Iterable[str] = (), mission_ids: Iterable[UUID] = (), *, now: datetime) -> "Ledger":
+        """Lock robots, their dispatched open missions, and the missions named (with their robots)."""
+        named, wanted = set(mission_ids), set(robot_ids)
+        if named:
+            owners = Mission.objects.filter(pk__in=named, robot__isnull=False).values_list("robot_id", flat=True)
+            wanted |= set(owners)
+        robots = load(AGGREGATES["robot"], wanted)
+        dispatched = Mission.objects.filter(robot__in=wanted, dispatched_at__isnull=False, state__in=OPEN)
+        missions = load(AGGREGATES["mission"], named | set(dispatched.values_list("pk", flat=True)))
+        ledger = cls(now, robots, missions, {})
+        for mission_id, change in missions.items():
+            if change.row.dispatched_at and change.row.state in OPEN:
+                ledger.running[change.row.robot_id] = mission_id
+        ledger._note_unsent()
+        return ledger
+
+    def _note_unsent(self) -> None:
+        """An assignment that the link's owner has not taken up yet, and cannot while we hold its row."""
+        pending = [
+            pk for pk, c in self.missions.items()
+            if c.row.dispatched_at and c.row.state == State.PENDING and not c.row.delivered_at
+        ]  # fmt: skip
+        if pending:
+            unsent = Command.objects.filter(
+                mission__in=pending, kind="mission.assign", state=CommandState.OPEN, sent_at=None
+            )
+            for command in unsent.select_for_update():
+                self.missions[command.mission].row.assign_sent = False
+
+    def tell_robot(self, robot_id: str, fact: Any, origin: Origin, at: datetime | None = None) -> Verdict:
+        """A fact about a robot; its mission hears what concerns it. `at`: when it was received (default: now)."""
+        change = self.robots[robot_id]
+        before = change.row.presence
+        change.origin = origin
+        verdict = robot_rules.decide(change, fact, at or self.now)
+        self._presence_moved(change, before, origin, at)
+        if isinstance(fact, robot_rules.Faulted) and fact.danger and verdict is Verdict.APPLIED:
+            self.tell_running(robot_id, facts.Danger(fact.text or fact.code), origin, at)
+        return verdict
+
+    def _presence_moved(self, change: Change, before: str, origin: Origin, at: datetime | None) -> None:
+        after = change.row.presence
+        if after == before:
+            return
+        if after == Presence.OFFLINE:
+            lost = facts.RobotLost(change.row.brand.abandon_after_s)
+            self.tell_running(change.row.pk, lost, origin, at)
+        elif after == Presence.ONLINE:
+            self.tell_running(change.row.pk, facts.RobotBack(), origin, at)
+
+    def tell_mission(self, mission_id: UUID, fact: Any, origin: Origin, at: datetime | None = None) -> Verdict:
+        """A fact about a mission; its robot hears what follows for it."""
+        change = self.missions[mission_id]
+        change.origin = origin
+        verdict = mission_rules.decide(change, fact, at or self.now)
+        if change.row.state not in OPEN:
+            self.running.pop(change.row.robot_id, None)
+        while change.follow:
+            policy = replace(origin, actor_kind="policy", actor_id="", actor_name="policy")
+            self.tell_robot(change.row.robot_id, change.follow.pop(0), policy, at)
+        return verdict
+
+    def tell_running(self, robot_id: str, fact: Any, origin: Origin, at: datetime | None = None) -> Verdict:
+        """A fact for whatever the robot runs; redundant when it runs nothing."""
+        if robot_id not in self.running:
+            return Verdict.REDUNDANT
+        return self.tell_mission(self.running[robot_id], fact, origin, at)
+
+    def commit(self) -> None:
+        """Write all of it, once."""
+        changes = [*self.robots.values(), *self.missions.values()]
+        self._bury(c for c in changes if any(to == CommandState.DEAD for _, _, to in c.command_moves))
+        commit(changes, now=self.now)
+
+    def _bury(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            dying = Q()
+            for kinds, state, to in change.command_moves:
+                if to == CommandState.DEAD:
+                    dying |= Q(kind__in=kinds, state=state)
+            for dead in Command.objects.filter(dying, mission=change.row.pk):
+                DeadLetter.objects.create(
+                    direction=Direction.OUT, robot_id=dead.robot_id, msg_id=dead.pk, kind=dead.kind, body=dead.body,
+                    reason=change.row.abort_detail, tries=change.row.accept_tries, created_at=self.now,
+                )  # fmt: skip

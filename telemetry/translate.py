@@ -1,0 +1,111 @@
+"""From robots' messages to facts: what each type says about the robot and about its mission."""
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+from fleet import decide as robots
+from fleet.decide import Verdict
+from fleet.history import Origin
+from fleet.models import Command, CommandState
+from missions import facts
+from missions.deadlines import deadlines
+from missions.ledger import Ledger
+from telemetry.protocol import Up
+
+_RECEIPTS: dict[str, Callable[[Up], facts.Receipt]] = {
+    "mission.accepted": lambda up: facts.Accepted(up.dispatch_no),
+    "mission.rejected": lambda up: facts.Rejected(up.dispatch_no, up.data["why"]),
+    "mission.step_started": lambda up: facts.StepStarted(up.dispatch_no, up.step or 0, up.attempt or 0),
+    "mission.step_completed": lambda up: facts.StepCompleted(
+        up.dispatch_no, up.step or 0, up.attempt or 0, up.data["result"]
+    ),
+    "mission.step_failed": lambda up: facts.StepFailed(up.dispatch_no, up.step or 0, up.attempt or 0, up.data["why"]),
+    "mission.paused": lambda up: facts.Paused(up.dispatch_no, up.session, up.seq),
+    "mission.resumed": lambda up: facts.Resumed(up.dispatch_no, up.session, up.seq),
+    "mission.cancelled": lambda up: facts.Cancelled(up.dispatch_no, up.data["why"]),
+    "mission.finished": lambda up: facts.Finished(up.dispatch_no),
+}
+
+_WORDS: dict[str, Callable[[Up], robots.Word]] = {
+    "robot.state": lambda up: robots.Reported(
+        up.session, up.seq, up.data["mode"], _uuid(up.data["mission"]), up.data["dispatch_no"], up.data["ended"]
+    ),
+    "robot.fault": lambda up: robots.Faulted(
+        up.session, up.seq, up.data["text"], up.data["code"], up.data["danger"]
+    ),
+    "robot.fault_cleared": lambda up: robots.FaultCleared(up.session, up.seq),
+    "robot.stopped": lambda up: robots.StoodStill(up.session, up.seq),
+}
+
+
+def missions_named(up: Up) -> set[UUID]:
+    """Missions whose rows the message may change."""
+    return {up.mission} if up.mission else set()
+
+
+def tell(ledger: Ledger, up: Up, received_at: datetime) -> Verdict:
+    """Hand one valid critical message to the ledger, which holds its robot and the missions it names."""
+    origin = _origin(ledger, up)
+    if up.type == "command.delivered":
+        return _delivered(ledger, up, origin, received_at)
+    if up.type in _RECEIPTS:
+        change = ledger.missions.get(up.mission) if up.mission else None
+        if change is None or change.row.robot_id != up.robot:
+            return Verdict.STALE  # another robot's, or of nobody
+        return ledger.tell_mission(change.row.pk, _RECEIPTS[up.type](up), origin, received_at)
+    verdict = ledger.tell_robot(up.robot, _WORDS[up.type](up), origin, received_at)
+    if up.type == "robot.state" and up.data["reply_to"] and verdict is not Verdict.STALE:
+        _answer(ledger, up, origin, received_at)
+    return verdict
+
+
+def _answer(ledger: Ledger, up: Up, origin: Origin, received_at: datetime) -> None:
+    running = ledger.running.get(up.robot)
+    if running is not None:
+        mission = ledger.missions[running].row
+        named = _uuid(up.data["mission"]) == mission.pk and up.data["dispatch_no"] == mission.dispatch_no
+        answer = facts.Answered(up.data["mode"], named, up.data["ended"] if named else "")
+        ledger.tell_mission(running, answer, origin, received_at)
+
+
+def _delivered(ledger: Ledger, up: Up, origin: Origin, received_at: datetime) -> Verdict:
+    command = Command.objects.filter(pk=up.data["command"], robot=up.robot).first()
+    if command is None:
+        return Verdict.STALE
+    Command.objects.filter(pk=command.pk, state=CommandState.OPEN).update(
+        state=CommandState.DELIVERED, delivered_at=received_at
+    )
+    if command.kind == "mission.assign" and command.mission in ledger.missions:
+        mission = ledger.missions[command.mission].row
+        if command.dispatch_no == mission.dispatch_no:
+            return ledger.tell_mission(command.mission, facts.Delivered(), origin, received_at)
+    return Verdict.APPLIED
+
+
+def due(ledger: Ledger, mission_id: UUID, now: datetime) -> None:
+    """Fire the passed deadlines of one mission, the earliest first."""
+    mission = ledger.missions[mission_id].row
+    robot = ledger.robots.get(mission.robot_id)
+    online = robot is not None and robot.row.presence == "online"
+    for deadline in deadlines(mission):
+        if deadline.due_at <= now:
+            origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
+            ledger.tell_mission(mission_id, facts.Due(deadline.kind, online), origin, now)
+
+
+def presence(ledger: Ledger, robot_id: str, presence: str, last_received_at: datetime | None, now: datetime) -> Verdict:
+    """What the sweep found out about a robot's link."""
+    origin = Origin("policy", "presence", "presence sweep", "sweep:presence")
+    return ledger.tell_robot(robot_id, robots.Seen(presence, last_received_at), origin, now)
+
+
+def _origin(ledger: Ledger, up: Up) -> Origin:
+    name = ledger.robots[up.robot].row.name
+    parts = up.traceparent.split("-")
+    trace, span = (parts[1], parts[2]) if len(parts) == 4 else (up.msg_id.hex, "")
+    return Origin("robot", up.robot, name, f"message:{up.msg_id}", trace, span, up.occurred_at)
+
+
+def _uuid(text: str | UUID | None) -> UUID | None:
+    return UUID(str(text)) if text else None

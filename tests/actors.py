@@ -1,0 +1,117 @@
+"""Shared actors: an admin, a supervisor, an auditor, an outsider; a site with places; two robots; a mission."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+
+from fleet import actions as fleet_actions
+from fleet.decide import Seen
+from fleet.history import Origin, by_user
+from fleet.models import Brand, Place, Robot, Site
+from missions import actions
+from missions.ledger import Ledger
+from missions.models import Mission
+from telemetry import translate
+
+SYSTEM = Origin("system", actor_name="test")
+START = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
+
+
+def user(name: str, *groups: str) -> User:
+    found = User.objects.create_user(name, password="correct horse battery", is_staff=bool(groups))
+    found.groups.set(Group.objects.filter(name__in=groups))
+    return found
+
+
+@pytest.fixture
+def admin_person(db) -> User:
+    return user("Ada", "admin")
+
+
+@pytest.fixture
+def supervisor(db) -> User:
+    return user("Ana", "supervisor")
+
+
+@pytest.fixture
+def auditor(db) -> User:
+    return user("Otto", "auditor")
+
+
+@pytest.fixture
+def outsider(db) -> User:
+    return user("Nobody")
+
+
+@pytest.fixture
+def site(db) -> Site:
+    site = Site.objects.create(name="Hall 1")
+    for name, x, y in (("Dock A", 1.0, 2.0), ("Shelf 3", 9.0, 4.0), ("Charger 1", 0.0, 0.0)):
+        Place.objects.create(site=site, name=name, x=x, y=y)
+    return site
+
+
+@pytest.fixture
+def brand(db) -> Brand:
+    return Brand.objects.create(
+        name="Haulmate", capabilities=["navigate", "pick", "drop", "wait", "charge"],
+        suspect_after_s=9, offline_after_s=20, abandon_after_s=60,
+    )  # fmt: skip
+
+
+def online(robot_id: str, presence: str = "online", at: datetime | None = None) -> None:
+    """The sweep has judged the robot's link."""
+    with transaction.atomic():
+        ledger = Ledger.open([robot_id], now=at or START)
+        translate.presence(ledger, robot_id, presence, at or START, at or START)
+        ledger.commit()
+
+
+@pytest.fixture
+def robot(site, brand) -> Robot:
+    fleet_actions.enrol_robot(id="RB-001", name="Ella", site=site, brand=brand, by=SYSTEM)
+    online("RB-001")
+    return Robot.objects.get(pk="RB-001")
+
+
+@pytest.fixture
+def other_robot(site, brand) -> Robot:
+    fleet_actions.enrol_robot(id="RB-002", name="Bruno", site=site, brand=brand, by=SYSTEM)
+    online("RB-002")
+    return Robot.objects.get(pk="RB-002")
+
+
+STEPS = [
+    {"command": "navigate", "params": {"place": "Dock A"}},
+    {"command": "pick", "params": {"place": "Dock A", "load": "pallet 7"}},
+    {"command": "drop", "params": {"place": "Shelf 3"}},
+]
+
+
+@pytest.fixture
+def mission(robot, supervisor) -> Mission:
+    """Drawn up, three steps, not dispatched."""
+    pk = actions.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=by_user(supervisor))
+    return Mission.objects.get(pk=pk)
+
+
+@pytest.fixture
+def dispatched(mission, supervisor) -> Mission:
+    actions.dispatch_mission(mission.pk, by=by_user(supervisor))
+    return Mission.objects.get(pk=mission.pk)
+
+
+def tell(mission: Mission, *facts: object, at: datetime | None = None, origin: Origin | None = None) -> list[str]:
+    """Facts told to a mission, each in its own transaction one second after the other; the verdicts."""
+    verdicts = []
+    moment = at or Mission.objects.get(pk=mission.pk).dispatched_at or START
+    who = origin or Origin("robot", mission.robot_id or "", "Ella", "message:test")
+    for fact in facts:
+        moment += timedelta(seconds=1)
+        with transaction.atomic():
+            ledger = Ledger.open(mission_ids=[mission.pk], now=moment)
+            verdicts.append(str(ledger.tell_mission(mission.pk, fact, who, moment)))
+            ledger.commit()
+    return verdicts

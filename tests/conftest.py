@@ -1,0 +1,49 @@
+"""What all tests share: history is checked after every test that wrote, and a flush may truncate history."""
+
+import pytest
+from django.db import connection
+from django.test import TransactionTestCase
+
+from fleet import triggers
+from fleet.models import Event
+from missions import invariants
+
+pytest_plugins = ["tests.actors"]
+
+
+@pytest.fixture(autouse=True)
+def history_holds(request: pytest.FixtureRequest):
+    """I9 and its neighbours hold at the end of every test that writes missions or robots.
+
+    A test that breaks rows on purpose is marked `tampers`.
+    """
+    wants = {"db", "transactional_db", "django_db_setup"} & set(request.fixturenames)
+    uses = bool(wants) or request.node.get_closest_marker("django_db") is not None
+    if uses:
+        transactional = "transactional_db" in request.fixturenames or (
+            (mark := request.node.get_closest_marker("django_db")) and mark.kwargs.get("transaction")
+        )
+        request.getfixturevalue("transactional_db" if transactional else "db")
+    yield
+    if uses and not request.node.get_closest_marker("tampers") and Event.objects.exists():
+        assert invariants.check() == []
+        assert triggers.problems() == []
+
+
+_teardown = TransactionTestCase._fixture_teardown
+
+
+def _flush_without_triggers(self: TransactionTestCase) -> None:
+    """Django empties every table after a transactional test; the triggers refuse that, as they should."""
+    triggers.drop()
+    _teardown(self)
+    triggers.create()
+
+
+TransactionTestCase._fixture_teardown = _flush_without_triggers
+
+
+@pytest.fixture
+def fresh_connection(transactional_db):
+    """For tests whose other threads or processes must see what is committed."""
+    yield connection
