@@ -17,7 +17,7 @@ VERSION = 1
 MAX_BYTES = 64 * 1024  # one message, as UTF-8
 HEARTBEAT_S = 3
 
-COME_BACK, UNAUTHORISED, REPLACED = 4012, 4401, 4409  # close codes
+COME_BACK, NO_HELLO, UNAUTHORISED, REPLACED = 4012, 4400, 4401, 4409  # close codes
 
 RobotId = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,64}\Z")]
 Text = Annotated[str, Meta(max_length=MAX_BYTES)]
@@ -130,7 +130,7 @@ COMMANDS = (
     "mission.assign", "mission.pause", "mission.resume", "mission.cancel", "mission.retry_step", "mission.skip_step",
     "robot.stop", "robot.release", "robot.query_state",
 )  # fmt: skip
-URGENT = ("robot.stop",)  # never wait behind other commands
+URGENT = ("robot.stop", "mission.cancel")  # never wait behind other commands
 
 
 class Up(Struct, frozen=True, kw_only=True):
@@ -301,7 +301,7 @@ def _traceparent(raw: bytes) -> str:
 # frames that the site sends
 
 
-def welcome(session: int, applied: dict[str, int], now: datetime) -> str:
+def welcome(session: int, applied: dict[int, int], now: datetime) -> str:
     """Answer to hello. `applied`: session → seq up to which every critical message is applied or a dead letter."""
     frame = {"type": "welcome", "v": VERSION, "session": session, "applied": applied, "heartbeat_s": HEARTBEAT_S}
     return _encode({**frame, "time": now}).decode()
@@ -313,14 +313,14 @@ def ack(msg_id: UUID | str | None, verdict: str, field: str = "", reason: str = 
     return _encode({**frame, "field": field, "reason": reason} if verdict == "invalid" else frame).decode()
 
 
-def seen(msg_id: UUID, applied: dict[str, int]) -> str:
+def seen(msg_id: UUID, applied: dict[int, int]) -> str:
     """Answer to a heartbeat."""
     return _encode({"type": "ack", "msg_id": msg_id, "verdict": "seen", "applied": applied}).decode()
 
 
 def delivered(command: UUID, robot: str, at: datetime) -> tuple[UUID, bytes]:
-    """(msg_id, message) for the stream: this robot has acknowledged this command. The same twice is a duplicate."""
-    msg_id = uuid.uuid5(command, "delivered")
+    """(msg_id, message) for the stream: this robot has acknowledged this command, which may be sent again later."""
+    msg_id = uuid.uuid5(command, f"delivered {at.isoformat()}")
     frame = Up(
         v=VERSION, msg_id=msg_id, robot=robot, session=0, channel="critical", seq=0, type="command.delivered",
         occurred_at=at, data={"command": command},

@@ -200,10 +200,10 @@ def test_a_wrong_frame_names_the_field(frame, field):
     assert caught.value.field == field
 
 
-def test_delivered_is_the_same_message_each_time():
+def test_each_delivery_of_a_command_is_a_message_of_its_own():
     command, now = uuid.UUID(MSG), datetime(2026, 11, 29, tzinfo=UTC)
     msg_id, raw = protocol.delivered(command, "RB-001", now)
-    assert msg_id == protocol.delivered(command, "RB-001", now + timedelta(seconds=5))[0]
+    assert msg_id != protocol.delivered(command, "RB-001", now + timedelta(seconds=5))[0]
     up = decode_up(raw)
     assert (up.msg_id, up.session, up.type, up.data) == (msg_id, 0, "command.delivered", {"command": command})
 
