@@ -11,7 +11,12 @@ def main() -> None:
         from django.core.management import execute_from_command_line
     except ImportError as exc:
         raise SystemExit("Django is not installed in this Python. Run `make setup` first.") from exc
-    execute_from_command_line(sys.argv)
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as exc:
+        raise SystemExit(f"drover: {exc}") from None
 
 
 if __name__ == "__main__":

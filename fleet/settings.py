@@ -27,6 +27,8 @@ def number(name: str, default: int) -> int:
 
 VAR = Path(env("DROVER_VAR", BASE_DIR / "var")).resolve()  # everything that `make run` writes
 PORT = number("DROVER_PORT", 8000)
+ROBOTS = number("DROVER_ROBOTS", 12)  # simulated ones of the demo
+SPEED_UP = number("DROVER_SPEED_UP", 1)  # simulated time runs this many times faster
 
 DEBUG = flag("DEBUG")
 SECRET_KEY = env("SECRET_KEY", "")

@@ -1,0 +1,53 @@
+# Drover's targets. `make` or `make help` lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev run test test-quick test-processes lint bench clean
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+setup: $(VENV)/run.stamp  ## the environment only (.venv with everything that Drover runs on)
+
+run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER_PORT, DROVER_ROBOTS, DROVER_VAR set it up
+	@exec $(PY) manage.py run
+
+test: test-quick test-processes  ## all tests
+
+test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in parallel
+	@$(PY) -m pytest -q -n 2 --ignore tests/run --ignore tests/chaos --ignore tests/browser
+
+test-processes: $(VENV)/dev.stamp
+	@$(PY) -m pytest -q tests/run tests/chaos tests/browser
+
+lint: $(VENV)/dev.stamp  ## style, types, import directions, missing migrations
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(BIN)/lint-imports --no-cache
+	@DEBUG=1 $(PY) -W ignore manage.py makemigrations --check --dry-run
+
+bench: $(VENV)/run.stamp  ## measure the pipeline on this machine
+	@$(PY) manage.py bench pipeline
+
+clean:  ## remove the environment, caches and the demo's data (.venv, var)
+	rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment. pip's own settings (index, proxy, certificates) come from its environment or configuration.
+$(VENV)/made.stamp:
+	@python=$$(PYTHON="$(PYTHON)" sh .ci/find-python) && rm -rf $(VENV) && echo "Making $(VENV) with $$python" && \
+	  { "$$python" -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "drover: $$python cannot make virtual environments. Install its venv module (Debian: apt install python3-venv)." >&2; exit 1; }; } && \
+	  touch $@
+
+$(VENV)/run.stamp: $(VENV)/made.stamp requirements.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@

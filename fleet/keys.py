@@ -1,0 +1,30 @@
+"""Secrets of one DROVER_VAR, generated once: the secret key and the demo users' first passwords."""
+
+import os
+import secrets
+from pathlib import Path
+
+USERS = ("admin", "supervisor", "auditor")
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that look alike
+
+
+def load(var: Path) -> dict[str, str]:
+    """Names → values from `var/secrets` (mode 0600); what is missing there is made and kept."""
+    file = var / "secrets"
+    known = dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line) if file.exists() else {}
+    fresh = {"SECRET_KEY": secrets.token_urlsafe(50), **{f"{user.upper()}_PASSWORD": _password() for user in USERS}}
+    complete = fresh | known
+    if complete != known:
+        draft = file.with_name("secrets.new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.writelines(f"{name}={value}\n" for name, value in complete.items())
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(file)
+    return complete
+
+
+def _password() -> str:
+    """Four groups of four: 78 bits, easy to type."""
+    return "-".join("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(4))

@@ -1,0 +1,31 @@
+"""What a process checks before it takes up work: the database is there, migrated, and guarded by its triggers."""
+
+import sys
+
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from fleet import triggers
+
+
+def problems() -> list[str]:
+    """Why this process must not work on this database; empty when all is well."""
+    try:
+        plan = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
+        if plan:
+            names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
+            return [f"migrations are not applied ({names}); run `manage.py migrate`"]
+        return triggers.problems()
+    except DatabaseError as exc:
+        return [f"the database does not answer ({' '.join(str(exc).split())}); check DATABASE_URL"]
+
+
+def check() -> None:
+    """End this process with one clear line when it must not work. Tests prepare their own database."""
+    if "pytest" in sys.modules:
+        return
+    found = problems()
+    connection.close()
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise SystemExit(f"drover: cannot start: {found[0]}{more}")

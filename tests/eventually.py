@@ -1,0 +1,47 @@
+"""The one way for a test to wait for something real. Only tests/run, tests/chaos and tests/browser may."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+EVERY_S = 0.05
+
+
+def eventually(predicate: Callable[[], Any], timeout_s: float = 5.0, what: str = "") -> Any:
+    """Ask until the answer is true, and return it. An exception is a "not yet"; the last one explains a failure."""
+    ends = time.monotonic() + timeout_s
+    while True:
+        reason: Exception | None = None
+        try:
+            if answer := predicate():
+                return answer
+        except Exception as exc:
+            reason = exc
+        if time.monotonic() > ends:
+            raise AssertionError(_failure(predicate, timeout_s, what, reason)) from reason
+        time.sleep(EVERY_S)
+
+
+async def eventually_async(predicate: Callable[[], Any], timeout_s: float = 5.0, what: str = "") -> Any:
+    """The same inside an event loop; the predicate may be a coroutine function."""
+    ends = time.monotonic() + timeout_s
+    while True:
+        reason: Exception | None = None
+        try:
+            answer = predicate()
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if answer:
+                return answer
+        except Exception as exc:
+            reason = exc
+        if time.monotonic() > ends:
+            raise AssertionError(_failure(predicate, timeout_s, what, reason)) from reason
+        await asyncio.sleep(EVERY_S)
+
+
+def _failure(predicate: Callable[[], Any], timeout_s: float, what: str, reason: Exception | None) -> str:
+    what = what or getattr(predicate, "__name__", "it")
+    return f"{what} did not become true within {timeout_s:g} s" + (f": {reason!r}" if reason else "")
