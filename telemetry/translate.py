@@ -31,9 +31,7 @@ _WORDS: dict[str, Callable[[Up], robots.Word]] = {
     "robot.state": lambda up: robots.Reported(
         up.session, up.seq, up.data["mode"], _uuid(up.data["mission"]), up.data["dispatch_no"], up.data["ended"]
     ),
-    "robot.fault": lambda up: robots.Faulted(
-        up.session, up.seq, up.data["text"], up.data["code"], up.data["danger"]
-    ),
+    "robot.fault": lambda up: robots.Faulted(up.session, up.seq, up.data["text"], up.data["code"], up.data["danger"]),
     "robot.fault_cleared": lambda up: robots.FaultCleared(up.session, up.seq),
     "robot.stopped": lambda up: robots.StoodStill(up.session, up.seq),
 }
@@ -83,13 +81,13 @@ def _delivered(ledger: Ledger, up: Up, origin: Origin, received_at: datetime) ->
     return Verdict.APPLIED
 
 
-def due(ledger: Ledger, mission_id: UUID, now: datetime) -> None:
-    """Fire the passed deadlines of one mission, the earliest first."""
+def due(ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None = None) -> None:
+    """Fire the deadlines of one mission that passed before `until` (default: now), the earliest first."""
     mission = ledger.missions[mission_id].row
     robot = ledger.robots.get(mission.robot_id)
     online = robot is not None and robot.row.presence == "online"
     for deadline in deadlines(mission):
-        if deadline.due_at <= now:
+        if deadline.due_at <= (until or now):
             origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
             ledger.tell_mission(mission_id, facts.Due(deadline.kind, online), origin, now)
 

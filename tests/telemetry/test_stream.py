@@ -14,15 +14,6 @@ AT = datetime(2026, 11, 29, 10, 0, 0, 123456, tzinfo=UTC)
 
 
 @pytest.fixture
-def durable():
-    client = redis.from_url(settings.REDIS_URL)
-    client.flushdb()
-    yield client
-    client.flushdb()
-    client.close()
-
-
-@pytest.fixture
 async def intake(durable):
     intake = stream.Intake(settings.REDIS_URL)
     yield intake

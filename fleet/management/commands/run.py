@@ -130,8 +130,7 @@ class Site:
             tier=WORK_TIER, vital=False,
         )  # fmt: skip
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
-        wanted = [p for p, on in ((robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)) if on]
-        await asyncio.gather(*(supervisor.keep(p) for p in wanted))
+        await asyncio.gather(*(supervisor.keep(p) for p in ([robots] if settings.ROBOTS else []) + [demo]))
         await self._announce(secrets)
 
     async def _stores(self, supervisor: Supervisor) -> None:

@@ -1,0 +1,124 @@
+"""One batch of one partition, applied in one transaction: all of it or nothing.
+
+Order inside: hold the partition, drop what was applied before, tell the facts, write rows and history, remember the
+messages, move the watermarks. What cannot be understood becomes a dead letter here, and the watermark passes it.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from django.db import connection, transaction
+
+from missions.ledger import Ledger
+from missions.models import Direction
+from telemetry import translate, watermarks
+from telemetry.partitions import hold
+from telemetry.protocol import Bad, Up, decode_up
+from telemetry.stream import Entry
+
+log = logging.getLogger(__name__)
+
+DEAD = "dead"
+Hook = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Message:
+    entry: Entry
+    up: Up | None  # None: not even the envelope can be read
+    verdict: str = ""
+    reason: str = ""  # why it is a dead letter
+    tries: int = 0
+
+
+def apply(
+    partition: int,
+    fence: int,
+    entries: list[Entry],
+    *,
+    now: datetime,
+    hook: Hook,
+    doomed: tuple[str, int] | None = None,
+) -> None:
+    """Apply entries durably. Raises, and then nothing of it is kept.
+
+    `doomed` (reason, tries) makes all of them dead letters without another try.
+    """
+    with transaction.atomic():
+        hold(partition, fence)
+        with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+            messages = [_read(entry) for entry in _unknown(cursor, entries)]
+            for message in messages if doomed else ():
+                message.reason, message.tries = doomed
+            hook("before_decide")
+            _tell([m for m in messages if m.up and not m.reason], now)
+            _remember(cursor, messages, now)
+        hook("before_commit")
+    for message in messages:
+        if message.reason:
+            log.error("dead letter from %s, %s: %s", message.entry.robot_id, message.entry.msg_id, message.reason)
+
+
+def _unknown(cursor: Any, entries: list[Entry]) -> list[Entry]:
+    """Those not applied before; the first of each."""
+    fresh = {(entry.robot_id, entry.msg_id): entry for entry in reversed(entries)}
+    cursor.execute(
+        "SELECT p.robot_id, p.msg_id FROM telemetry_processedmessage p"
+        " JOIN unnest(%s::text[], %s::uuid[]) AS k(robot_id, msg_id) USING (robot_id, msg_id)",
+        [[robot for robot, _ in fresh], [msg_id for _, msg_id in fresh]],
+    )
+    for row in cursor.fetchall():
+        del fresh[row]
+    return list(reversed(fresh.values()))
+
+
+def _read(entry: Entry) -> _Message:
+    try:
+        up = decode_up(entry.raw)
+    except Bad as bad:
+        return _Message(entry, bad.envelope, reason=str(bad))
+    return _Message(entry, up, reason="" if up.robot == entry.robot_id else f"it speaks for {up.robot}")
+
+
+def _tell(messages: list[_Message], now: datetime) -> None:
+    if not messages:
+        return
+    named = {mission for m in messages if m.up for mission in translate.missions_named(m.up)}
+    ledger = Ledger.open({m.entry.robot_id for m in messages}, named, now=now)
+    for message in messages:
+        if message.entry.robot_id in ledger.robots and message.up:
+            message.verdict = translate.tell(ledger, message.up, message.entry.received_at)
+        else:
+            message.reason = "there is no robot of this id"
+    ledger.commit()
+
+
+def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
+    dead = [m for m in messages if m.reason]
+    if dead:
+        cursor.executemany(
+            "INSERT INTO missions_deadletter (direction, robot_id, msg_id, kind, body, reason, tries, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            [
+                (Direction.IN.value, m.entry.robot_id, m.entry.msg_id, m.up.type if m.up else "", _text(m.entry.raw),
+                 m.reason.replace("\0", "\N{REPLACEMENT CHARACTER}"), m.tries, now)
+                for m in dead
+            ],
+        )  # fmt: skip
+    with cursor.copy(
+        "COPY telemetry_processedmessage (robot_id, msg_id, session, seq, verdict, received_at, applied_at) FROM STDIN"
+    ) as copy:
+        for m in messages:
+            session, seq = (m.up.session, m.up.seq) if m.up else (0, 0)
+            verdict = DEAD if m.reason else str(m.verdict)
+            copy.write_row((m.entry.robot_id, m.entry.msg_id, session, seq, verdict, m.entry.received_at, now))
+    watermarks.move(cursor, [(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up])
+
+
+def _text(raw: bytes) -> str:
+    """What came, as text that PostgreSQL can hold."""
+    return raw.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

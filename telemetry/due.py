@@ -1,0 +1,111 @@
+"""Deadlines that passed, and when it is safe to say so (DESIGN section 4, "Gating").
+
+A deadline fires only when everything its robot said in time is applied, only a while after the partition was taken or
+a store came back (robots must have had the chance to reconnect), and only while the clocks can be trusted.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+
+from missions.ledger import Ledger
+from missions.models import Mission
+from telemetry import translate
+from telemetry.failures import Blame, blame
+from telemetry.partitions import hold
+from telemetry.stream import LATE_S, Streams, partition_of
+
+log = logging.getLogger(__name__)
+
+APPEND = timedelta(seconds=LATE_S)  # what was received before the due time is in the stream this long after it
+SKEW_S = 2.0
+SKIP_S = 30.0  # a mission whose deadline raised is left alone this long
+
+
+class Clocks:
+    """Do wall clock and monotonic clock go together? When they part, nothing fires until they did for a while."""
+
+    def __init__(self, check_s: float) -> None:
+        self.check_s = check_s
+        self._offset: float | None = None
+        self._checked_until = float("-inf")
+
+    def steady(self, now: datetime, tick: float) -> bool:
+        offset = now.timestamp() - tick
+        if self._offset is not None and abs(offset - self._offset) > SKEW_S:
+            log.error("the clock jumped by %+.1f s: no deadline fires for %.0f s", offset - self._offset, self.check_s)
+            self._offset, self._checked_until = offset, tick + self.check_s
+        elif self._offset is None:
+            self._offset = offset
+        return tick >= self._checked_until
+
+
+class Deadlines:
+    """Fires deadlines of owned partitions. `open_from` maps a partition to the tick from which it may."""
+
+    def __init__(self, streams: Streams, clocks: Clocks) -> None:
+        self.streams = streams
+        self.clocks = clocks
+        self._targets: dict[int, tuple[tuple[int, int], datetime]] = {}  # last id, and the time it was read
+        self._skip: dict[UUID, float] = {}
+
+    def step(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
+        """Fire what may fire at `now` (UTC). Says whether it found anything. `tick` is monotonic, s."""
+        if not self.clocks.steady(now, tick):
+            return False
+        ready = {p for p in fences if tick >= open_from.get(p, float("inf"))}
+        due = self._due(now - APPEND, tick, ready)
+        if not due:
+            return False
+        applied_until = self._applied_until(now, due)
+        found = False
+        for p, missions in due.items():
+            limit = applied_until.get(p)
+            chosen = [pk for pk, at in missions if limit is not None and at + APPEND <= limit]
+            if chosen and limit is not None:
+                self._fire(p, fences[p], chosen, now, tick, limit - APPEND)
+                found = True
+        return found
+
+    def _due(self, until: datetime, tick: float, ready: set[int]) -> dict[int, list[tuple[UUID, datetime]]]:
+        found: dict[int, list[tuple[UUID, datetime]]] = {}
+        rows = Mission.objects.filter(next_due_at__lte=until).order_by("next_due_at")
+        for pk, robot_id, at in rows.values_list("pk", "robot_id", "next_due_at") if ready else ():
+            p = partition_of(robot_id or str(pk))
+            if p in ready and self._skip.get(pk, tick) <= tick:
+                found.setdefault(p, []).append((pk, at))
+        return found
+
+    def _applied_until(self, now: datetime, partitions: dict[int, object]) -> dict[int, datetime]:
+        """Everything that was appended before this time is applied. Absent where that is not proven."""
+        proven = {}
+        for p, progress in self.streams.progress(partitions).items():
+            if progress.applied(progress.last):
+                self._targets.pop(p, None)
+                proven[p] = now
+                continue
+            target, read_at = self._targets.setdefault(p, (progress.last, now))
+            if progress.applied(target):
+                self._targets[p] = (progress.last, now)
+                proven[p] = read_at
+        return proven
+
+    def _fire(self, p: int, fence: int, missions: list[UUID], now: datetime, tick: float, until: datetime) -> None:
+        try:
+            with transaction.atomic():
+                hold(p, fence)
+                ledger = Ledger.open((), missions, now=now)
+                for pk in missions:
+                    translate.due(ledger, pk, now, until)
+                ledger.commit()
+        except Exception as error:
+            if blame(error) is not Blame.MESSAGE:
+                raise
+            if len(missions) > 1:  # the others must not wait for the one that raises
+                for pk in missions:
+                    self._fire(p, fence, [pk], now, tick, until)
+            else:
+                log.exception("a deadline of mission %s could not be applied", missions[0])
+                self._skip[missions[0]] = tick + SKIP_S

@@ -1,0 +1,37 @@
+"""`manage.py worker`: one worker process. Start as many as you like; they share the partitions out."""
+
+import signal
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import connection
+from django.db.backends.signals import connection_created
+
+from fleet import startup
+from telemetry.worker import Worker, prepare
+
+PATIENCE_S = 10.0
+
+
+class Command(BaseCommand):
+    help = "Apply what robots say, fire deadlines, judge links. Ends within a second on SIGTERM."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        connection_created.connect(prepare, dispatch_uid="worker.prepare")
+        worker = Worker()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: worker.stopping.set())
+        _wait_until_sound(worker)
+        worker.run()
+
+
+def _wait_until_sound(worker: Worker) -> None:
+    """A worker may start before the database is up and migrated; one that waits too long says why and ends."""
+    patience = time.monotonic() + PATIENCE_S
+    while startup.problems() and time.monotonic() < patience and not worker.stopping.is_set():
+        connection.close()
+        worker.stopping.wait(0.5)
+    if not worker.stopping.is_set():
+        startup.check()

@@ -1,0 +1,73 @@
+"""From the outbox to the stream `out`: committed events for those who follow them at their own pace.
+
+`out` is derived from the history, so it is trimmed by size; a reader that fell behind goes on from the database. An
+event may come twice (then with the same `event`), never out of order within its aggregate.
+"""
+
+import logging
+from typing import Any
+
+from django.db import connection, transaction
+from redis.exceptions import RedisError
+
+OUT = "out"
+MAXLEN = 100_000
+CLAIM = 500
+RETRY_S = 5.0
+_LOCK = 0x0D07E7  # advisory lock: one relay at a time, because two would break the order
+
+log = logging.getLogger(__name__)
+
+
+class Relay:
+    """`step` from a loop: it never raises, so it can never hold up what comes in."""
+
+    def __init__(self, redis: Any) -> None:
+        self.redis = redis
+        self._again_at = float("-inf")
+        self._down = False
+
+    def step(self, tick: float) -> bool:
+        """Pass on up to `CLAIM` events. Says whether there were any. `tick` is monotonic, s."""
+        if tick < self._again_at:
+            return False
+        try:
+            found = self._pass_on()
+        except Exception as error:
+            if not self._down:
+                log.warning("events wait in the outbox: %s", error)
+            self._down, self._again_at = True, tick + RETRY_S
+            return False
+        if self._down:
+            log.info("the outbox flows again")
+            self._down = False
+        return found
+
+    def _pass_on(self) -> bool:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
+            if not cursor.fetchone()[0]:
+                return False
+            cursor.execute(
+                "WITH claimed AS (DELETE FROM fleet_outbox WHERE event_id = ANY(ARRAY("
+                "SELECT event_id FROM fleet_outbox ORDER BY event_id LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING event_id)"
+                " SELECT e.id, e.aggregate, e.seq, e.kind, e.data, e.state_from, e.state_to, e.actor_name, e.cause,"
+                " (extract(epoch FROM e.recorded_at) * 1000)::bigint"
+                " FROM claimed JOIN fleet_event e ON e.id = claimed.event_id ORDER BY e.id",
+                [CLAIM],
+            )
+            rows = cursor.fetchall()
+            if rows:
+                self._append(rows)
+        return bool(rows)
+
+    def _append(self, rows: list[tuple[Any, ...]]) -> None:
+        with self.redis.pipeline(transaction=False) as pipe:
+            for row in rows:
+                pipe.xadd(OUT, dict(zip(FIELDS, row, strict=True)), maxlen=MAXLEN, approximate=True)
+            for reply in pipe.execute(raise_on_error=False):
+                if isinstance(reply, RedisError):
+                    raise reply
+
+
+FIELDS = ("event", "aggregate", "seq", "kind", "data", "state_from", "state_to", "actor", "cause", "recorded_ms")

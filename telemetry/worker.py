@@ -1,0 +1,284 @@
+"""The worker: applies what robots said, fires deadlines, judges links, passes events on. One loop of short steps.
+
+Batch → decide → commit → acknowledge. A message is acknowledged only after its effect is committed, so a killed
+worker loses nothing; the unique row (robot, msg_id) makes the second try harmless.
+"""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from telemetry import batch
+from telemetry.due import Clocks, Deadlines
+from telemetry.failures import Blame, blame
+from telemetry.models import FailedTry
+from telemetry.partitions import TEND_S, Partitions, hold
+from telemetry.presence import Sweep
+from telemetry.relay import Relay
+from telemetry.stream import Entry, Streams, is_group_lost
+
+BATCH = 100  # entries of one partition per transaction
+BLOCK_MS = 200  # how long a read waits for something new
+TRIES = 5  # failed tries that a message may have
+RACES = 20  # lost races of one message in a row that pass for somebody else's fault
+GRACE_S = 5.0  # after taking a partition or an outage, before silence counts: robots reconnect meanwhile
+DUE_S, SWEEP_S, LOOK_S, TRIM_S = 0.25, 1.0, 1.0, 30.0
+BACKOFF_S = (0.1, 0.2, 0.5, 1.0)
+FROZEN_MS = 3000  # a frozen worker's open transaction ends after this, so that another can take over
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """`step` is the whole of it; `run` repeats it until `stopping`.
+
+    `hook` is called at before_decide, before_commit and before_ack. `grace_s`: see GRACE_S.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        count: int | None = None,
+        hook: batch.Hook = lambda where: None,
+        grace_s: float = GRACE_S,
+        block_ms: int | None = BLOCK_MS,
+        limit: int = BATCH,
+    ) -> None:
+        self.streams = Streams(settings.REDIS_URL)
+        self.partitions = Partitions(name or _unique_name(), count or settings.PARTITIONS)
+        self.deadlines = Deadlines(self.streams, Clocks(grace_s))
+        self.sweep = Sweep()
+        self.relay = Relay(self.streams.redis)
+        self.hook = hook
+        self.grace_s = grace_s
+        self.block_ms = block_ms
+        self.limit = limit
+        self.stopping = threading.Event()
+        self.open_from: dict[int, float] = {}  # partition → tick from which silence counts
+        self.pause_s = 0.0  # how long the loop may rest when a step found nothing
+        self._recover: set[int] = set()  # partitions with entries handed out and not acknowledged
+        self._kept_back: set[str] = set()  # robots whose later messages wait, in this step, for an earlier one
+        self._races: Counter[str] = Counter()
+        self._failures = 0
+        self._next: dict[str, float] = {}
+
+    @property
+    def fences(self) -> dict[int, int]:
+        return self.partitions.fences
+
+    def run(self) -> None:
+        """Work until told to stop, then give the partitions back."""
+        while not self.stopping.is_set():
+            if not self.step(timezone.now(), time.monotonic()) and self.pause_s:
+                self.stopping.wait(self.pause_s)
+        self.close()
+
+    def close(self) -> None:
+        try:
+            self.partitions.release()
+        except Exception as error:
+            log.warning("partitions not released: %s", error)
+        self.streams.close()
+
+    def step(self, now: datetime, tick: float) -> bool:
+        """One round: says whether it found work. `now` is UTC, `tick` monotonic (s). Survives every outage."""
+        try:
+            found = self._work(now, tick)
+        except Exception as error:
+            self._survive(error, tick)
+            return False
+        if self._failures:
+            log.info("stores are back")
+            self._failures = 0
+        self.pause_s = 0.0 if self.fences else TEND_S / 2
+        return found
+
+    def _work(self, now: datetime, tick: float) -> bool:
+        if self._is_time("tend", TEND_S, tick):
+            self._tend(tick)
+        if self._is_time("look", LOOK_S, tick):
+            self._look()
+        self._kept_back.clear()
+        found = False
+        for p in sorted(self._recover & self.fences.keys()):
+            found |= self._again(p, now)
+        found |= self._new(now, tick, wait=not found)
+        if self._is_time("due", DUE_S, tick):
+            found |= self.deadlines.step(now, tick, self.fences, self.open_from)
+        if self._is_time("sweep", SWEEP_S, tick):
+            found |= self.sweep.step(now, tick, self.fences, self.open_from)
+        found |= self.relay.step(tick)
+        if self._is_time("trim", TRIM_S, tick):
+            self.streams.trim(self.fences)
+        return found
+
+    def _is_time(self, what: str, every_s: float, tick: float) -> bool:
+        if tick < self._next.get(what, float("-inf")):
+            return False
+        self._next[what] = tick + every_s
+        return True
+
+    # --- partitions
+
+    def _tend(self, tick: float) -> None:
+        taken, lost = self.partitions.tend()
+        for p in lost:
+            self.open_from.pop(p, None)
+            self._recover.discard(p)
+        if taken:
+            log.info("%s took partitions %s", self.partitions.owner, sorted(taken))
+            self.streams.ensure_groups(taken)
+            self._recover |= taken
+            self._reopen(taken, tick)
+        if lost:
+            log.info("%s let go of partitions %s", self.partitions.owner, sorted(lost))
+
+    def _reopen(self, partitions: Any, tick: float) -> None:
+        """Silence counts only a while from now."""
+        self.open_from |= dict.fromkeys(partitions, tick + self.grace_s)
+
+    def _look(self) -> None:
+        """Find entries that a former owner, frozen in the middle of a read, was handed after we took over."""
+        progress = self.streams.progress(self.fences)
+        self._recover |= {p for p, stand in progress.items() if stand.unacked is not None}
+
+    # --- messages
+
+    def _new(self, now: datetime, tick: float, *, wait: bool) -> bool:
+        readable = self.fences.keys() - self._recover
+        if not readable:
+            return False
+        try:
+            read = self.streams.read_new(readable, self.limit, self.block_ms if wait else None)
+        except Exception as error:
+            if not is_group_lost(error):
+                raise
+            log.critical("a stream or its group is lost (%s): made anew, reading from the oldest entry", error)
+            self.streams.ensure_groups(self.fences)
+            self._reopen(self.fences, tick)
+            return True
+        # all that was handed out is pending until acknowledged, whatever happens in between
+        self._recover |= read.keys()
+        for p, entries in read.items():
+            if self._apply(p, entries, now):
+                self._recover.discard(p)
+        return bool(read)
+
+    def _again(self, p: int, now: datetime) -> bool:
+        """What was handed out and never acknowledged, one at a time: one of them may have killed its worker."""
+        entries = self.streams.read_pending(p, self.limit)
+        for entry in entries:
+            if self.stopping.is_set():
+                return True
+            if entry.robot_id not in self._kept_back:
+                self._apply(p, [entry], now)
+        if not entries:
+            self._recover.discard(p)
+            FailedTry.objects.filter(partition=p).delete()
+        return bool(entries)
+
+    def _apply(self, p: int, entries: list[Entry], now: datetime) -> bool:
+        """Apply and acknowledge. False when some of it has to be tried again."""
+        entries = [entry for entry in entries if entry.robot_id not in self._kept_back]
+        if not entries:
+            return False
+        try:
+            batch.apply(p, self.fences[p], entries, now=now, hook=self.hook)
+        except Exception as error:
+            fault = self._blame(error, entries)
+            if fault in (Blame.OUTAGE, Blame.LOST):
+                raise
+            if fault is Blame.MESSAGE and len(entries) > 1:
+                half = len(entries) // 2
+                first = self._apply(p, entries[:half], now)
+                return self._apply(p, entries[half:], now) and first
+            if fault is Blame.MESSAGE and self._failed(p, entries[0], error, now):
+                return True
+            self._kept_back |= {entry.robot_id for entry in entries}
+            return False
+        self._acknowledge(p, entries)
+        return True
+
+    def _acknowledge(self, p: int, entries: list[Entry]) -> None:
+        self.hook("before_ack")
+        self.streams.ack(p, [entry.id for entry in entries])
+        if self._races:
+            for entry in entries:
+                self._races.pop(entry.id, None)
+
+    def _blame(self, error: Exception, entries: list[Entry]) -> Blame:
+        fault = blame(error)
+        if fault is not Blame.RACE:
+            return fault
+        _reconnect()
+        for entry in entries:
+            self._races[entry.id] += 1
+        if len(entries) == 1 and self._races[entries[0].id] > RACES:
+            return Blame.MESSAGE  # no race is lost that often: the rows are not what the code takes them for
+        log.info("lost a race, will read again: %s", error)
+        return fault
+
+    def _failed(self, p: int, entry: Entry, error: Exception, now: datetime) -> bool:
+        """Count a failed try of one message. True when that was the last: it is a dead letter now."""
+        reason = f"{type(error).__name__}: {error}".replace("\0", "\N{REPLACEMENT CHARACTER}")
+        with transaction.atomic():
+            hold(p, self.fences[p])
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "INSERT INTO telemetry_failedtry AS f (partition, entry, tries, error) VALUES (%s, %s, 1, %s)"
+                    " ON CONFLICT (partition, entry) DO UPDATE SET tries = f.tries + 1, error = EXCLUDED.error"
+                    " RETURNING tries",
+                    [p, entry.id, reason],
+                )
+                tries = cursor.fetchone()[0]
+        log.error("message %s of %s failed, try %d", entry.msg_id, entry.robot_id, tries, exc_info=error)
+        if tries <= TRIES:
+            return False
+        batch.apply(p, self.fences[p], [entry], now=now, hook=self.hook, doomed=(reason, tries))
+        self._acknowledge(p, [entry])
+        return True
+
+    # --- outages
+
+    def _survive(self, error: Exception, tick: float) -> None:
+        """Go on from a fresh read. When a store is away: say so once, and rest a little."""
+        self._recover |= self.fences.keys()
+        self._next.pop("tend", None)  # first of all: what is still ours?
+        fault = blame(error)
+        if fault in (Blame.LOST, Blame.RACE):
+            log.warning("%s: %s", fault.value, error)
+            return
+        if not self._failures:
+            log.error("a store does not answer, will try again: %s", error, exc_info=fault is not Blame.OUTAGE)
+        _reconnect()
+        self.pause_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
+        self._failures += 1
+        self._reopen(self.fences, tick)
+
+
+def _reconnect() -> None:
+    """Begin afresh: no broken connection, no plan that an ALTER TYPE made void."""
+    if not connection.in_atomic_block:
+        connection.close()
+
+
+def prepare(connection: Any, **_: Any) -> None:
+    """Receiver of `connection_created` in a worker process: plans are kept, a frozen worker lets go."""
+    connection.connection.prepare_threshold = 3
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, FALSE)", [str(FROZEN_MS)])
+
+
+def _unique_name() -> str:
+    return f"{socket.gethostname()[:50]}:{os.getpid()}:{secrets.token_hex(3)}"
