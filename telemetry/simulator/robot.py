@@ -1,0 +1,103 @@
+"""One simulated robot as one process: `python -m telemetry.simulator.robot RB-001`, configuration as a JSON line on stdin.
+
+The robot's id is in the command line, so that one robot's process can be found.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from telemetry.simulator.activities import Place
+from telemetry.simulator.link import Link
+from telemetry.simulator.machine import Event, Machine
+from telemetry.simulator.outbox import Outbox
+
+TICK_S = 0.1
+MOVING_S, RESTING_S = 0.5, 5.0  # between telemetry messages
+
+
+class Config(msgspec.Struct):
+    """The line on stdin."""
+
+    id: str
+    token: str
+    url: str
+    capabilities: list[str]
+    places: list[Place]
+    start: str = ""
+    speed_up: float = 1.0
+    seed: int = 0
+
+
+class Robot:
+    """The machine, its outbox and its link."""
+
+    def __init__(self, config: Config) -> None:
+        self.machine = Machine(
+            config.id, config.capabilities, config.places, config.start, config.speed_up, config.seed, time.monotonic()
+        )
+        self.outbox = Outbox(config.id)
+        self.link = Link(
+            config.url, config.token, config.id, self.outbox, obey=self._obey, greet=self._greet,
+            battery=lambda: self.machine.body.battery, chance=random.Random(f"{config.seed} {config.id} link"),
+        )  # fmt: skip
+        self._telemetry_due = 0.0
+
+    def _say(self, events: list[Event]) -> None:
+        for event in events:
+            self.outbox.add(event, datetime.now(UTC))
+        if events:
+            self.link.news()
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        self._say(self.machine.obey(command, time.monotonic()))
+        self._telemetry_due = 0.0
+
+    def _greet(self) -> None:
+        self._say([self.machine.state()])
+        self._telemetry_due = 0.0
+
+    async def step(self, now: float) -> None:
+        moved = self.machine.body.speed > 0
+        self._say(self.machine.step(now))
+        body = self.machine.body
+        moving = body.speed > 0
+        if self.link.is_up and (now >= self._telemetry_due or moved != moving):
+            self._telemetry_due = now + (MOVING_S if moving else RESTING_S)
+            pose = {"x": round(body.x, 3), "y": round(body.y, 3), "theta": round(body.theta, 4)}
+            rest = {"speed": round(body.speed, 2), "battery": round(body.battery, 1), "place": body.place}
+            await self.link.tell("robot.telemetry", pose | rest)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.link.run())
+            while True:
+                await self.step(time.monotonic())
+                await asyncio.sleep(TICK_S)
+
+
+async def _main(config: Config) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    await Robot(config).run()
+
+
+def main() -> None:
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    config = msgspec.json.decode(sys.stdin.readline(), type=Config)
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(_main(config))
+
+
+if __name__ == "__main__":
+    main()
