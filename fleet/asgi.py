@@ -8,4 +8,8 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 http = get_asgi_application()  # before any consumer is imported
 
+from fleet import startup  # noqa: E402
+
+startup.check()
+
 application = ProtocolTypeRouter({"http": http})

@@ -111,6 +111,7 @@ class Postgres:
             "listen_addresses": "",
             "unix_socket_directories": str(self.sockets),
             "log_checkpoints": "off",
+            "max_logical_replication_workers": "0",  # nobody subscribes
             "log_line_prefix": "",
             "log_timezone": "UTC",
         }

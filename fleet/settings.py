@@ -27,8 +27,9 @@ def number(name: str, default: int) -> int:
 
 VAR = Path(env("DROVER_VAR", BASE_DIR / "var")).resolve()  # everything that `make run` writes
 PORT = number("DROVER_PORT", 8000)
-ROBOTS = number("DROVER_ROBOTS", 12)  # simulated ones of the demo
+ROBOTS = max(0, number("DROVER_ROBOTS", 12))  # simulated ones of the demo
 SPEED_UP = number("DROVER_SPEED_UP", 1)  # simulated time runs this many times faster
+DEMO_MISSIONS = flag("DROVER_DEMO_MISSIONS", default=True)  # whether missions keep coming
 
 DEBUG = flag("DEBUG")
 SECRET_KEY = env("SECRET_KEY", "")

@@ -11,7 +11,8 @@ from fleet import triggers
 def problems() -> list[str]:
     """Why this process must not work on this database; empty when all is well."""
     try:
-        plan = MigrationExecutor(connection).migration_plan(MigrationExecutor(connection).loader.graph.leaf_nodes())
+        executor = MigrationExecutor(connection)
+        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if plan:
             names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
             return [f"migrations are not applied ({names}); run `manage.py migrate`"]
@@ -21,11 +22,16 @@ def problems() -> list[str]:
 
 
 def check() -> None:
-    """End this process with one clear line when it must not work. Tests prepare their own database."""
-    if "pytest" in sys.modules:
+    """End this process with one clear line when it must not work."""
+    if in_tests():
         return
     found = problems()
     connection.close()
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise SystemExit(f"drover: cannot start: {found[0]}{more}")
+
+
+def in_tests() -> bool:
+    """Tests prepare their own database, after the modules that check here are imported."""
+    return "pytest" in sys.modules

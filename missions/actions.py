@@ -14,12 +14,13 @@ from fleet.actions import Refused
 from fleet.commit import Conflict, commit, new
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
-from fleet.models import Brand, Hold, Place, Presence, Robot, Site
-from missions import command_types, facts
+from fleet.models import Brand, Place, Robot, Site
+from missions import command_types, facts, waiting
 from missions.command_types import Invalid
 from missions.decide import decide
 from missions.ledger import Ledger
-from missions.models import FINAL, OPEN, Mission, State
+from missions.models import FINAL, Mission
+from missions.waiting import why_waiting as why_waiting  # part of what this module offers
 
 MAX_STEPS = 100
 TRIES = 5  # of a transaction that met another one
@@ -133,50 +134,18 @@ def resume_mission(mission_id: UUID, *, by: Origin, version: int | None = None) 
     _on(mission_id, resume)
 
 
-def why_waiting(mission: Mission) -> str:
-    """Why it does not run, in words; empty when it runs or has ended (I5)."""
-    if mission.state in FINAL or mission.state != State.PENDING:
-        return ""
-    if not mission.dispatched_at:
-        return _obstacle(mission, _running_id(mission)) or "Ready: it waits to be dispatched."
-    robot = mission.robot
-    if mission.stop_requested_at:
-        return f"Stopping: waiting for {robot}'s word."
-    if mission.delivered_at:
-        return f"{robot} has it and has not said yet that it accepts."
-    link = "" if robot is None or robot.presence == Presence.ONLINE else f" ({robot.get_presence_display().lower()})"
-    return f"Waiting for {robot} to take it{link}."
-
-
 # --- rules they share
 
 
 def _obstacle(mission: Mission, running: UUID | None) -> str:
     """What keeps the robot from taking the mission now."""
-    robot = mission.robot
-    if robot is None:
-        return "It has no robot yet. Choose one."
-    if robot.retired_at:
-        return f"{robot} is retired. Choose another robot."
-    if reason := _held(robot):
-        return reason
-    if running and running != mission.pk:
-        title = Mission.objects.filter(pk=running).values_list("title", flat=True).first()
-        return f"{robot} is busy with “{title}”. Dispatch this one when that has ended."
-    if robot.presence in (Presence.OFFLINE, Presence.UNKNOWN):
-        since = f" since {robot.presence_since:%d %b %H:%M} UTC" if robot.presence_since else ""
-        return f"{robot} is {robot.get_presence_display().lower()}{since}. Dispatch when it is back."
-    return ""
-
-
-def _running_id(mission: Mission) -> UUID | None:
-    running = Mission.objects.filter(robot=mission.robot_id, dispatched_at__isnull=False, state__in=OPEN)
-    return running.values_list("pk", flat=True).first() if mission.robot_id else None
+    title = Mission.objects.filter(pk=running).values_list("title", flat=True).first() if running else None
+    holds = waiting.open_holds([mission.robot_id]) if mission.robot_id else {}
+    return waiting.obstacle(mission, holds.get(mission.robot_id or "", []), (running, title or "") if running else None)
 
 
 def _held(robot: Robot) -> str:
-    holds = [str(hold) for hold in Hold.objects.filter(robot=robot, released_at=None).order_by("since")]
-    return f"{robot} is on hold. {'; '.join(holds)}. Release the hold first." if holds else ""
+    return waiting.held(robot, waiting.open_holds([robot.pk]).get(robot.pk, []))
 
 
 def _running(change: Change) -> None:

@@ -47,6 +47,8 @@ def _start() -> None:
         _stop.insert(0, process.terminate)
         _until(socket.exists)
         os.environ[variable] = f"unix://{socket}?db=0"
+    (folder / "static").mkdir()
+    os.environ["STATIC_ROOT"] = str(folder / "static")  # whitenoise warns when there is none
     os.environ["DROVER_TEST_SERVICES"] = "1"
 
 

@@ -130,7 +130,8 @@ class Site:
             tier=WORK_TIER, vital=False,
         )  # fmt: skip
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
-        await asyncio.gather(*(supervisor.keep(p) for p in ([robots] if settings.ROBOTS else []) + [demo]))
+        wanted = [p for p, on in ((robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)) if on]
+        await asyncio.gather(*(supervisor.keep(p) for p in wanted))
         await self._announce(secrets)
 
     async def _stores(self, supervisor: Supervisor) -> None:

@@ -1,0 +1,210 @@
+"""Base of our admin pages: nothing is deleted, no list is edited, and a model with history is never saved from here.
+
+A page shows one row in words. What changes it is a button: a POST to its own URL that checks the permission
+again, calls one action and reports in one sentence.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from fleet import actions
+from fleet.commit import Conflict
+
+MAX_REASON = 500
+
+
+class KeptAdmin(admin.ModelAdmin):
+    """Rows that are never deleted and lists without bulk actions."""
+
+    actions = None
+    list_per_page = 100
+    show_full_result_count = False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        if any("\x00" in value for values in request.GET.lists() for value in (values[0], *values[1])):
+            return redirect(request.path)  # PostgreSQL cannot compare with NUL
+        return super().changelist_view(request, extra_context)
+
+
+class ReadOnlyAdmin(KeptAdmin):
+    """Records: looked at, never touched."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+def sanitised(text: str) -> str:
+    """A reason that is always accepted: stop and cancel must not fail for the words that come with them."""
+    return text.replace("\x00", "").strip()[:MAX_REASON]
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """One thing a person may do to a row.
+
+    `run(request, row)` calls an action and returns the sentence to report, or a response of its own. `confirm` says what
+    it touches (asked once, before), `asks` names the one text that goes with it, `versioned` sends what the user saw.
+    """
+
+    verb: str
+    label: str
+    permission: str
+    run: Callable[[HttpRequest, Any], str | HttpResponse]
+    shown: Callable[[Any], bool] = lambda row: True
+    confirm: str = ""
+    asks: str = ""
+    versioned: bool = False
+    look: str = ""  # primary, danger
+    per_item: bool = False  # belongs to a hold or a credential, not to the page's head
+
+
+class PageAdmin(KeptAdmin):
+    """A model whose rows only actions may change: a page to read, a form of our own, buttons."""
+
+    page_template = ""
+    form_template = ""
+    buttons: tuple[Button, ...] = ()
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap, name = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
+        own = [path("<path:object_id>/edit/", wrap(self.edit_view), name=f"{name}_edit")]
+        own += [
+            path(f"<path:object_id>/{b.verb}/", wrap(self._view_of(b)), name=f"{name}_{b.verb}") for b in self.buttons
+        ]
+        return own + super().get_urls()
+
+    def url(self, name: str, row: Any) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_{name}", args=[quote(row.pk)])
+
+    # pages
+
+    def changeform_view(
+        self, request: Any, object_id: Any = None, form_url: str = "", extra_context: Any = None
+    ) -> Any:
+        if object_id is None:
+            return self._form_view(request, None)
+        row = self._found(request, object_id)
+        if request.method not in ("GET", "HEAD"):
+            raise PermissionDenied  # forms and buttons have their own addresses
+        context = {"row": row, "buttons": self.offer(request, row), "can_edit": self.can_edit(request, row)}
+        context |= self.page_context(request, row)
+        return self._render(request, self.page_template, row, context)
+
+    def edit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self._form_view(request, self._found(request, object_id))
+
+    def _form_view(self, request: HttpRequest, row: Any) -> HttpResponse:
+        allowed = self.has_add_permission(request) if row is None else self.has_change_permission(request, row)
+        if not allowed:
+            raise PermissionDenied
+        if row is not None and not self.can_edit(request, row):
+            messages.warning(request, self.why_not_editable(row))
+            return redirect(self.url("change", row))
+        forms = self.forms(request, row)
+        valid = [form.is_valid() for form in forms.values()]  # all of them, so that every error is shown at once
+        if request.method == "POST" and all(valid):
+            try:
+                pk, sentence = self.save_forms(request, row, forms)
+            except (actions.Refused, Conflict) as error:
+                forms["form"].add_error(None, _reported(error))
+            else:
+                messages.success(request, sentence)
+                return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(pk)]))
+        return self._render(request, self.form_template, row, {**forms, **self.form_context(request, row, forms)})
+
+    def history_view(self, request: Any, object_id: str, extra_context: Any = None) -> HttpResponse:
+        return redirect(self.url("change", self._found(request, unquote(object_id))) + "#history")
+
+    # what a subclass fills in
+
+    def can_edit(self, request: HttpRequest, row: Any) -> bool:
+        return self.has_change_permission(request, row)
+
+    def why_not_editable(self, row: Any) -> str:
+        raise NotImplementedError
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {}
+
+    def form_context(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def save_forms(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> tuple[Any, str]:
+        """Call the action; returns the key of the row and the sentence to report."""
+        raise NotImplementedError
+
+    def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+        raise PermissionDenied(f"{self.opts.verbose_name} rows are written by actions only")
+
+    # buttons
+
+    def offer(self, request: HttpRequest, row: Any) -> list[Button]:
+        return [b for b in self.buttons if b.shown(row) and request.user.has_perm(b.permission)]
+
+    def _view_of(self, button: Button) -> Callable[..., HttpResponse]:
+        def view(request: HttpRequest, object_id: str) -> HttpResponse:
+            if request.method != "POST":
+                return HttpResponseNotAllowed(["POST"])
+            if not request.user.has_perm(button.permission):
+                raise PermissionDenied
+            row = self._found(request, object_id)
+            try:
+                answer = button.run(request, row)
+            except (actions.Refused, Conflict) as error:
+                messages.error(request, _reported(error))
+            else:
+                if isinstance(answer, HttpResponse):
+                    return answer
+                messages.success(request, answer)
+            return redirect(self.url("change", row))
+
+        return view
+
+    def _found(self, request: HttpRequest, object_id: str) -> Any:
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        if row is None:
+            raise Http404(f"There is no {self.opts.verbose_name} {unquote(object_id)!r}.")
+        return row
+
+    def _render(self, request: HttpRequest, template: str, row: Any, context: dict[str, Any]) -> HttpResponse:
+        title = f"Add {self.opts.verbose_name}" if row is None else str(row)
+        common = {**self.admin_site.each_context(request), "opts": self.opts, "original": row, "title": title}
+        common |= {"has_view_permission": True, "add": row is None, "key": quote(row.pk) if row is not None else ""}
+        return TemplateResponse(request, template, common | context)
+
+
+def seen_version(request: HttpRequest) -> int:
+    """The version that the user saw, for what must not act on a page that is out of date."""
+    try:
+        return int(request.POST["version"])
+    except (KeyError, ValueError):
+        raise actions.Refused("This page is out of date: look at it again, then repeat.") from None
+
+
+def _reported(error: Exception) -> str:
+    if isinstance(error, Conflict):
+        return "Somebody changed it at the same moment: look at it again, then repeat."
+    return str(error)

@@ -1,0 +1,135 @@
+"""Records to look at: the event log and the commands to robots. Never added, changed or deleted here."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from fleet.admin.pages import ReadOnlyAdmin
+from fleet.admin.timeline import ago, clock
+from fleet.history import KINDS, sentence
+from fleet.models import Command, Event
+
+PAGES = {"mission": "admin:missions_mission_change", "robot": "admin:fleet_robot_change"}
+
+
+def as_text(body: str) -> SafeString:
+    """JSON laid out for reading; anything else as it is. Always text."""
+    with suppress(ValueError, RecursionError):
+        body = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+    return format_html('<pre class="data" dir="ltr">{}</pre>', body)
+
+
+class KindFilter(admin.SimpleListFilter):
+    """Kinds come from the catalogue, so that the page asks no DISTINCT over the whole log."""
+
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in sorted(KINDS)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+class ActorFilter(admin.SimpleListFilter):
+    title = "who"
+    parameter_name = "actor_kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name.capitalize()) for name in ("user", "robot", "deadline", "policy", "system")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(actor_kind=self.value()) if self.value() else queryset
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnlyAdmin):
+    list_display = ("when", "words", "about", "who", "edge", "cause")
+    list_display_links = ("words",)
+    list_filter = (KindFilter, ActorFilter)
+    search_fields = ("aggregate", "actor_name", "actor_id", "=trace_id", "=cause")
+    search_help_text = "Mission or robot id, name of a person, trace id"
+    ordering = ("-id",)
+    date_hierarchy = None
+    fields = (
+        "words", "about", "seq", "kind", "edge", "who", "actor_kind", "actor_id", "cause", "trace_id", "span_id",
+        "occurred", "recorded", "pretty", "hashes",
+    )  # fmt: skip
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return self.fields
+
+    @admin.display(description="when", ordering="id")
+    def when(self, event: Event) -> SafeString:
+        return format_html(
+            '<time datetime="{}" title="{}">{} {}</time>',
+            event.occurred_at.isoformat(), ago(event.occurred_at, timezone.now()),
+            f"{event.occurred_at:%Y-%m-%d}", clock(event.occurred_at),
+        )  # fmt: skip
+
+    @admin.display(description="what happened")
+    def words(self, event: Event) -> str:
+        return sentence(event).strip()
+
+    @admin.display(description="of", ordering="aggregate")
+    def about(self, event: Event) -> str | SafeString:
+        prefix, _, key = event.aggregate.partition(":")
+        if prefix not in PAGES:
+            return event.aggregate
+        return format_html('<a class="id" href="{}">{}</a>', _page(prefix, key), event.aggregate)
+
+    @admin.display(description="who")
+    def who(self, event: Event) -> str:
+        return event.actor_name or event.actor_id or event.actor_kind
+
+    @admin.display(description="state")
+    def edge(self, event: Event) -> str:
+        return f"{event.state_from or 'new'} → {event.state_to}" if event.state_from != event.state_to else ""
+
+    @admin.display(description="occurred (UTC)")
+    def occurred(self, event: Event) -> str:
+        return f"{event.occurred_at:%Y-%m-%d} {clock(event.occurred_at)}, by the clock of who says so"
+
+    @admin.display(description="recorded (UTC)")
+    def recorded(self, event: Event) -> str:
+        return f"{event.recorded_at:%Y-%m-%d} {clock(event.recorded_at)}"
+
+    @admin.display(description="data")
+    def pretty(self, event: Event) -> SafeString:
+        return as_text(event.data)
+
+    @admin.display(description="hash")
+    def hashes(self, event: Event) -> SafeString:
+        return format_html(
+            '<code class="id">{}</code> after <code class="id">{}</code>',
+            bytes(event.hash).hex()[:16], bytes(event.prev_hash).hex()[:16],
+        )  # fmt: skip
+
+
+@admin.register(Command)
+class CommandAdmin(ReadOnlyAdmin):
+    list_display = ("created_at", "kind", "robot_id", "state", "delivered_at", "mission")
+    list_filter = ("state", "kind")
+    search_fields = ("=id", "=robot__id", "=mission")
+    search_help_text = "Message id, robot id or mission id, in full"
+    ordering = ("-order",)
+    fields = ("id", "robot", "kind", "state", "mission", "dispatch_no", "created_at", "delivered_at", "pretty")
+    readonly_fields = ("pretty",)
+
+    @admin.display(description="message")
+    def pretty(self, command: Command) -> SafeString:
+        return as_text(command.body)
+
+
+def _page(prefix: str, key: str) -> str:
+    return reverse(PAGES[prefix], args=[quote(key)])

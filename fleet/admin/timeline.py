@@ -1,0 +1,70 @@
+"""The history of one aggregate as people read it: one line per event, newest at the bottom."""
+
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.utils import timezone
+from django.utils.timesince import timesince
+
+from fleet.history import sentence
+from fleet.models import Event
+
+SHOWN = 300  # newest events on a page; the event list has all
+ACTORS = {"user": "person", "robot": "robot", "deadline": "deadline", "policy": "policy", "system": "system"}
+
+
+class Entry(NamedTuple):
+    """One line. `edge` is empty when the event changed no state; `skew` says when it was recorded much later."""
+
+    event: Any
+    words: str
+    who: str
+    actor: str
+    cause: str
+    edge: tuple[str, str] | None
+    day: str
+    clock: str
+    iso: str
+    ago: str
+    skew: str
+
+
+def clock(at: datetime) -> str:
+    """10:44:05.123 (UTC, ms)."""
+    return f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """4 minutes ago, in one unit."""
+    if now - at < timedelta(minutes=1):
+        return f"{max(0, int((now - at).total_seconds()))} s ago"
+    return f"{timesince(at, now, depth=1)} ago"
+
+
+def entry(event: Any, now: datetime) -> Entry:
+    moved = event.state_from != event.state_to
+    late = (event.recorded_at - event.occurred_at).total_seconds()
+    return Entry(
+        event=event,
+        words=sentence(event).strip(),
+        who=event.actor_name or event.actor_id or ACTORS.get(event.actor_kind, event.actor_kind),
+        actor=ACTORS.get(event.actor_kind, event.actor_kind),
+        cause=event.cause,
+        edge=(event.state_from or "new", event.state_to) if moved else None,
+        day=f"{event.occurred_at:%Y-%m-%d}",
+        clock=clock(event.occurred_at),
+        iso=event.occurred_at.isoformat(),
+        ago=ago(event.occurred_at, now),
+        skew=f"recorded {late:.1f} s later" if late >= 1 else f"clock {-late:.1f} s ahead" if late <= -1 else "",
+    )
+
+
+def timeline(aggregate: str) -> dict[str, Any]:
+    """Context of `admin/drover/_timeline.html`. One query."""
+    now = timezone.now()
+    newest = list(Event.objects.filter(aggregate=aggregate).order_by("-seq")[: SHOWN + 1])
+    return {
+        "aggregate": aggregate,
+        "entries": [entry(event, now) for event in reversed(newest[:SHOWN])],
+        "older": max(newest[SHOWN].seq, 0) if len(newest) > SHOWN else 0,
+    }

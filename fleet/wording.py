@@ -1,0 +1,51 @@
+"""How a robot's condition is said: a shape, a word and a token of the palette (never colour alone)."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from fleet.models import HoldKind, Mode, Presence
+
+
+class Said(NamedTuple):
+    """`shape` is a glyph, `token` one of ok, info, warn, bad, off."""
+
+    shape: str
+    word: str
+    token: str
+
+
+MODES: dict[str, Said] = {
+    Mode.UNKNOWN: Said("○", "Mode unknown", "off"),
+    Mode.IDLE: Said("○", "Idle", "ok"),
+    Mode.RUNNING: Said("▶", "Running", "ok"),
+    Mode.CHARGING: Said("⚡", "Charging", "ok"),
+    Mode.PAUSED: Said("❚❚", "Paused", "ok"),
+    Mode.FAULT: Said("◆", "Fault", "bad"),
+    Mode.MANUAL: Said("△", "Driven by hand", "warn"),
+}
+PRESENCES: dict[str, Said] = {
+    Presence.UNKNOWN: Said("○", "Link unknown", "off"),
+    Presence.ONLINE: Said("●", "Online", "ok"),
+    Presence.SUSPECT: Said("△", "Not heard of lately", "warn"),
+    Presence.OFFLINE: Said("╳", "Offline", "off"),
+}
+RETIRED = Said("╳", "Retired", "off")
+
+
+def hold_said(hold: Any) -> Said:
+    """An open hold; a stop counts as under way until the robot says that it stands."""
+    if hold.kind == HoldKind.STOPPED and hold.confirmed_at is None:
+        return Said("◌", "Stopping…", "info")
+    if hold.kind == HoldKind.MAINTENANCE:
+        return Said("△", "Maintenance", "warn")
+    return Said("◆", HoldKind(hold.kind).label, "bad")
+
+
+def robot_said(robot: Any, open_holds: Iterable[Any]) -> list[Said]:
+    """Everything there is to say at a glance, the worst first."""
+    if robot.retired_at:
+        return [RETIRED]
+    said = [hold_said(h) for h in open_holds]
+    said.append(Said("◆", "Fault", "bad") if robot.fault else MODES[robot.mode])
+    said.append(PRESENCES[robot.presence])
+    return sorted(said, key=lambda s: ("bad", "info", "warn", "ok", "off").index(s.token))

@@ -1,0 +1,97 @@
+"""What the start page of the admin says: counts, and what needs a decision. Only what the user may see."""
+
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Exists, OuterRef, Q
+from django.urls import reverse
+
+from fleet.models import Hold, HoldKind, Presence, Robot
+from fleet.wording import PRESENCES, Said
+from missions.models import OPEN, DeadLetter, Mission, State
+
+
+class Line(NamedTuple):
+    """One thing that waits for a person, with the list that shows it."""
+
+    said: Said
+    words: str
+    url: str
+
+
+class Tile(NamedTuple):
+    number: int
+    label: str
+    url: str
+    said: Said
+
+
+def overview(user: Any) -> dict[str, Any]:
+    """Context of the start page. At most four queries."""
+    robots, missions, needs = [], [], []
+    if user.has_perm("fleet.view_robot"):
+        robots = _robots()
+        needs += _needs_of_robots()
+    if user.has_perm("missions.view_mission"):
+        missions = _missions()
+    if user.has_perm("missions.view_deadletter"):
+        needs += _dead_letters()
+    return {"robots": robots, "missions": missions, "needs": needs}
+
+
+def _robots() -> list[Tile]:
+    url = reverse("admin:fleet_robot_changelist")
+    counts = dict(Robot.objects.filter(retired_at=None).order_by().values_list("presence").annotate(n=Count("pk")))
+    return [Tile(counts.get(p, 0), said.word, f"{url}?presence__exact={p}", said) for p, said in PRESENCES.items()]
+
+
+def _missions() -> list[Tile]:
+    url = reverse("admin:missions_mission_changelist")
+    is_open = Q(state__in=OPEN)
+    stopping = is_open & Q(stop_requested_at__isnull=False)
+    found = Mission.objects.filter(is_open).aggregate(
+        drafts=Count("pk", filter=Q(dispatched_at=None)),
+        pending=Count("pk", filter=Q(state=State.PENDING, dispatched_at__isnull=False, stop_requested_at=None)),
+        running=Count("pk", filter=~Q(state=State.PENDING) & Q(stop_requested_at=None)),
+        stopping=Count("pk", filter=stopping),
+    )
+    return [
+        Tile(found["drafts"], "Not dispatched", f"{url}?shown=draft", Said("○", "", "ok")),
+        Tile(found["pending"], "Dispatching", f"{url}?shown=running&state__exact=pending", Said("◌", "", "info")),
+        Tile(found["running"], "Under way", f"{url}?shown=running", Said("▶", "", "ok")),
+        Tile(found["stopping"], "Stopping", f"{url}?shown=stopping", Said("◌", "", "info")),
+    ]
+
+
+def _needs_of_robots() -> list[Line]:
+    url = reverse("admin:fleet_robot_changelist")
+    holds = Hold.objects.filter(released_at=None, robot__retired_at=None)
+    kinds = dict(holds.order_by().values_list("kind").annotate(n=Count("robot", distinct=True)))
+    busy = Mission.objects.filter(robot=OuterRef("pk"), dispatched_at__isnull=False, state__in=OPEN)
+    found = Robot.objects.filter(retired_at=None).aggregate(
+        faults=Count("pk", filter=~Q(fault="")),
+        lost=Count("pk", filter=Q(Exists(busy), presence=Presence.OFFLINE)),
+    )
+    bad, warn = Said("◆", "", "bad"), Said("△", "", "warn")
+    lines = [
+        (
+            kinds.get(HoldKind.UNCONFIRMED, 0),
+            bad,
+            "held because the stop was not confirmed: may still be moving",
+            "held=yes",
+        ),
+        (found["faults"], bad, "with a fault", "held=fault"),
+        (found["lost"], bad, "offline with a mission", f"presence__exact={Presence.OFFLINE}"),
+        (kinds.get(HoldKind.STOPPED, 0), bad, "stopped by a person, until released", "held=yes"),
+        (kinds.get(HoldKind.MAINTENANCE, 0), warn, "in maintenance", "held=yes"),
+    ]
+    return [Line(said, f"{n} {_robot(n)} {words}", f"{url}?{query}") for n, said, words, query in lines if n]
+
+
+def _dead_letters() -> list[Line]:
+    number = DeadLetter.objects.count()
+    words = f"{number} dead letter{'' if number == 1 else 's'}: could not be applied or delivered"
+    return [Line(Said("△", "", "warn"), words, reverse("admin:missions_deadletter_changelist"))] if number else []
+
+
+def _robot(number: int) -> str:
+    return "robot" if number == 1 else "robots"

@@ -1,0 +1,278 @@
+"""The demo site: made once, resized on later runs, and kept busy with calm, seeded missions.
+
+Everything goes the way of people: robots by `fleet.actions`, missions by `missions.actions`. The tokens of the
+simulated robots are kept in `robots.json` (mode 0600), because the database holds only their digests.
+"""
+
+import json
+import logging
+import os
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.db.models import Exists, OuterRef
+
+from fleet import live
+from fleet.actions import Refused, enrol_robot, issue_credential, reinstate_robot, retire_robot, robot_of_token
+from fleet.history import Origin
+from fleet.models import Brand, Event, Hold, Mode, Place, Presence, Robot, Site
+from missions.actions import dispatch_mission, draft_mission
+from missions.models import OPEN, Mission
+
+log = logging.getLogger(__name__)
+DEMO = Origin("system", actor_name="demo")
+
+# name: x (m), y (m), heading (rad)
+SITES: dict[str, dict[str, tuple[float, float, float]]] = {
+    "North Hall": {
+        "Dock A": (2, 4, 3.14),
+        "Dock B": (2, 10, 3.14),
+        "Rack 1": (12, 18, 1.57),
+        "Rack 2": (18, 18, 1.57),
+        "Rack 3": (24, 18, 1.57),
+        "Packing": (28, 6, 0),
+        "Charger 1": (12, 2, -1.57),
+        "Charger 2": (15, 2, -1.57),
+    },
+    "South Yard": {
+        "Gate": (1, 12, 3.14),
+        "Ramp": (8, 3, -1.57),
+        "Bay 1": (14, 20, 1.57),
+        "Bay 2": (19, 20, 1.57),
+        "Bay 3": (24, 20, 1.57),
+        "Workshop": (30, 8, 0),
+        "Charger 1": (16, 2, -1.57),
+        "Charger 2": (20, 2, -1.57),
+    },
+}
+
+# name: what its robots can do, and when silence means something (s)
+BRANDS: dict[str, tuple[list[str], dict[str, int]]] = {
+    "Mule 300": (
+        ["navigate", "pick", "drop", "wait", "charge"],
+        {"suspect_after_s": 9, "offline_after_s": 20, "abandon_after_s": 120},
+    ),
+    "Courier 50": (
+        ["navigate", "wait", "charge"],
+        {"suspect_after_s": 7, "offline_after_s": 15, "abandon_after_s": 90},
+    ),
+    "Picker A2": (
+        ["navigate", "pick", "drop", "wait", "charge", "custom"],
+        {"suspect_after_s": 9, "offline_after_s": 30, "abandon_after_s": 180},
+    ),
+}
+LOADS = ("pallet 7", "a crate of bolts", "two boxes", "the spare wheel", "sample 12", "a roll of film")
+REST_S = (8.0, 45.0)  # between two missions of one robot
+LOW_BATTERY, ENOUGH_BATTERY = 30.0, 80.0  # per cent
+
+
+def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str]) -> None:
+    """Make what is missing, and exactly `count` simulated robots in service. `passwords`: role → first password."""
+    sites = [_site(name, places) for name, places in SITES.items()]
+    brands = [_brand(name, *row) for name, row in BRANDS.items()]
+    for role, password in passwords.items():
+        _user(role, password)
+    tokens = known_tokens(file)
+    numbers = [f"RB-{n:03}" for n in range(1, count + 1)]
+    robots = []
+    for index, robot_id in enumerate(numbers):
+        robot = _robot(robot_id, sites[index % len(sites)], brands[index % len(brands)])
+        if robot.retired_at is None:
+            robots.append(_simulated(robot, tokens.get(robot_id, ""), index))
+    for robot in Robot.objects.filter(id__regex=r"^RB-\d{3,}$", retired_at=None).exclude(id__in=numbers):
+        _retire_ours(robot)
+    _write(file, {"url": url, "robots": robots})
+
+
+def _site(name: str, places: Mapping[str, tuple[float, float, float]]) -> Site:
+    """The site; its places only when it is new, so that people may change them."""
+    site, created = Site.objects.get_or_create(name=name)
+    if created:
+        Place.objects.bulk_create(Place(site=site, name=p, x=x, y=y, theta=a) for p, (x, y, a) in places.items())
+    return site
+
+
+def _brand(name: str, capabilities: list[str], timings: dict[str, int]) -> Brand:
+    return Brand.objects.get_or_create(name=name, defaults={"capabilities": capabilities, **timings})[0]
+
+
+def _user(role: str, password: str) -> None:
+    if not User.objects.filter(username=role).exists():
+        user = User.objects.create_user(role, password=password, is_staff=True)
+        user.groups.add(Group.objects.get(name=role))
+
+
+def _robot(robot_id: str, site: Site, brand: Brand) -> Robot:
+    """The robot, enrolled if it is new and back in service if the demo itself had retired it."""
+    robot = Robot.objects.filter(pk=robot_id).first()
+    if robot is None:
+        name = f"{brand.name.split()[0]} {int(robot_id.removeprefix('RB-'))}"
+        return enrol_robot(id=robot_id, name=name, site=site, brand=brand, by=DEMO)
+    if robot.retired_at is not None and _last_actor(robot_id, "robot.retired") == DEMO.actor_name:
+        reinstate_robot(robot_id, by=DEMO)
+        robot.retired_at = None
+    return robot
+
+
+def _retire_ours(robot: Robot) -> None:
+    """Take a robot out of service that has no process any more."""
+    if _last_actor(robot.pk, "robot.enrolled") == DEMO.actor_name:
+        try:
+            retire_robot(robot.pk, by=DEMO)
+        except Refused as refused:
+            log.info("%s stays in service: %s", robot.pk, refused)
+
+
+def _last_actor(robot_id: str, kind: str) -> str:
+    found = Event.objects.filter(aggregate=f"robot:{robot_id}", kind=kind).order_by("-seq")
+    return found.values_list("actor_name", flat=True).first() or ""
+
+
+def _simulated(robot: Robot, token: str, index: int) -> dict[str, Any]:
+    """What its process needs to know."""
+    if not token or robot_of_token(token) != robot.pk:
+        token = issue_credential(robot.pk, label="demo", by=DEMO)
+    places = list(Place.objects.filter(site=robot.site_id).order_by("id").values("name", "x", "y", "theta"))
+    return {
+        "id": robot.pk,
+        "token": token,
+        "brand": robot.brand.name,
+        "capabilities": robot.brand.capabilities,
+        "places": places,
+        "start": places[index // len(SITES) % len(places)]["name"] if places else "",
+    }
+
+
+def known_tokens(file: Path) -> dict[str, str]:
+    """Robot id → token of an earlier run."""
+    try:
+        return {robot["id"]: robot["token"] for robot in json.loads(file.read_text())["robots"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _write(file: Path, content: dict[str, Any]) -> None:
+    draft = file.with_name(f"{file.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        json.dump(content, out, indent=1)
+    draft.replace(file)
+
+
+Steps = list[dict[str, Any]]
+
+
+def _go(place: str) -> dict[str, Any]:
+    return {"command": "navigate", "params": {"place": place}, "timeout_s": 120}
+
+
+def _carry(rng: random.Random, places: list[str]) -> tuple[str, Steps]:
+    (a, b), load = rng.sample(places, 2), rng.choice(LOADS)
+    handle = {"load": load}
+    return f"Carry {load} from {a} to {b}", [
+        _go(a), {"command": "pick", "params": {"place": a, **handle}},
+        _go(b), {"command": "drop", "params": {"place": b, **handle}},
+    ]  # fmt: skip
+
+
+def _round(rng: random.Random, places: list[str]) -> tuple[str, Steps]:
+    stops = rng.sample(places, 3)
+    return f"Round: {', '.join(stops)}", [_go(stop) for stop in stops]
+
+
+def _errand(rng: random.Random, places: list[str]) -> tuple[str, Steps]:
+    a, b = rng.sample(places, 2)
+    wait = {"command": "wait", "params": {"seconds": float(rng.randint(3, 10))}}
+    return f"Papers from {a} to {b}", [_go(a), wait, _go(b)]
+
+
+# mission: commands that it needs, how it is drawn up
+JOBS: tuple[tuple[frozenset[str], Callable[[random.Random, list[str]], tuple[str, Steps]]], ...] = (
+    (frozenset({"navigate", "pick", "drop"}), _carry),
+    (frozenset({"navigate"}), _round),
+    (frozenset({"navigate", "wait"}), _errand),
+)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Keeps missions coming for those of `robots` (ids) that are free. Ask `step` about once a second."""
+
+    robots: list[str]
+    seed: int = 1
+    speed_up: float = 1.0
+    next_at: dict[str, datetime] = field(default_factory=dict)
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+
+    def step(self, now: datetime) -> bool:
+        """Give work to robots that have rested. True when a mission was dispatched."""
+        free = self._free()
+        facts = live.facts([robot.pk for robot in free])
+        worked = False
+        for robot in free:
+            if robot.pk not in self.next_at:
+                self.next_at[robot.pk] = now + self._rest() / 4
+            if self.next_at[robot.pk] > now:
+                continue
+            battery = facts[robot.pk].battery if robot.pk in facts else None
+            if robot.mode == Mode.CHARGING and (battery is None or battery < ENOUGH_BATTERY):
+                continue
+            worked |= self._give(robot, battery)
+            self.next_at[robot.pk] = now + self._rest()
+        busy = self.next_at.keys() - {robot.pk for robot in free}
+        for robot_id in busy:  # rest begins when the work ends
+            self.next_at[robot_id] = now + self._rest()
+        return worked
+
+    def _rest(self) -> timedelta:
+        return timedelta(seconds=self.rng.uniform(*REST_S) / self.speed_up)
+
+    def _free(self) -> list[Robot]:
+        found = Robot.objects.filter(
+            ~Exists(Hold.objects.filter(robot=OuterRef("pk"), released_at=None)),
+            ~Exists(Mission.objects.filter(robot=OuterRef("pk"), dispatched_at__isnull=False, state__in=OPEN)),
+            id__in=self.robots,
+            retired_at=None,
+            presence=Presence.ONLINE,
+            mode__in=[Mode.IDLE, Mode.CHARGING],
+        )
+        return list(found.select_related("brand").order_by("id"))
+
+    def _give(self, robot: Robot, battery: float | None) -> bool:
+        waiting = Mission.objects.filter(robot=robot, created_by=DEMO.actor_name, state__in=OPEN, dispatched_at=None)
+        mission_id = waiting.order_by("created_at").values_list("id", flat=True).first()
+        try:
+            if mission_id is None:
+                mission_id = self._draft(robot, battery)
+            if mission_id is None:
+                return False
+            dispatch_mission(mission_id, by=DEMO)
+        except Refused as refused:  # a person was quicker; next time
+            log.info("no mission for %s: %s", robot.pk, refused)
+            return False
+        return True
+
+    def _draft(self, robot: Robot, battery: float | None) -> Any:
+        places = list(Place.objects.filter(site=robot.site_id).order_by("id").values_list("name", flat=True))
+        chargers = [name for name in places if name.startswith("Charger")]
+        can, timeout_s = set(robot.brand.capabilities), 900
+        if battery is not None and battery < LOW_BATTERY and chargers and {"navigate", "charge"} <= can:
+            charger = self.rng.choice(chargers)
+            title = f"Charge at {charger}"
+            steps = [_go(charger), {"command": "charge", "params": {"place": charger, "until_percent": 90}}]
+            timeout_s = 7200
+        else:
+            stops = [name for name in places if name not in chargers]
+            jobs = [job for needs, job in JOBS if needs <= can]
+            if len(stops) < 3 or not jobs:
+                return None
+            title, steps = self.rng.choice(jobs)(self.rng, stops)
+        return draft_mission(title=title, site=robot.site_id, robot=robot, steps=steps, by=DEMO, timeout_s=timeout_s)

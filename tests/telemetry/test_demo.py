@@ -1,0 +1,137 @@
+"""The demo: made once, resized on later runs, missions only for robots that are free."""
+
+import itertools
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from fleet.actions import retire_robot, robot_of_token, stop_robot
+from fleet.decide import Reported
+from fleet.history import Origin
+from fleet.models import Place, Robot, Site
+from missions import facts
+from missions.actions import cancel_mission
+from missions.ledger import Ledger
+from missions.models import Mission
+from telemetry.simulator import demo
+from tests.actors import START, SYSTEM, online, tell
+
+PASSWORDS = {"admin": "one", "supervisor": "two", "auditor": "three"}
+ANA = Origin("user", "1", "Ana")
+
+
+@pytest.fixture
+def make(db, tmp_path: Path, settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # quick
+
+    def make(count: int) -> list[dict]:
+        file = tmp_path / "robots.json"
+        demo.make(count, url="ws://127.0.0.1:1/robot/v1/ws", file=file, passwords=PASSWORDS)
+        assert file.stat().st_mode & 0o777 == 0o600
+        return json.loads(file.read_text())["robots"]
+
+    return make
+
+
+def ready(*robot_ids: str) -> None:
+    """Their links are up and they say that they are idle."""
+    for robot_id in robot_ids:
+        online(robot_id)
+        with transaction.atomic():
+            ledger = Ledger.open([robot_id], now=START)
+            ledger.tell_robot(robot_id, Reported(1, 1, "idle", None, None, ""), SYSTEM, START)
+            ledger.commit()
+
+
+def test_a_new_site_has_two_sites_three_brands_users_in_their_groups_and_working_tokens(make):
+    robots = make(5)
+    assert Site.objects.count() == 2
+    assert {robot["brand"] for robot in robots} == set(demo.BRANDS)
+    assert all(site.places.count() == 8 for site in Site.objects.all())
+    assert [robot_of_token(robot["token"]) for robot in robots] == [f"RB-00{n}" for n in range(1, 6)]
+    for robot in robots:
+        assert robot["start"] in {place["name"] for place in robot["places"]}
+    for role, password in PASSWORDS.items():
+        user = User.objects.get(username=role)
+        assert user.check_password(password)
+        assert user.is_staff
+        assert not user.is_superuser
+        assert [group.name for group in user.groups.all()] == [role]
+
+
+def test_a_second_run_changes_nothing(make):
+    first = make(3)
+    Place.objects.filter(name="Dock A").update(x=5.5)
+    User.objects.get(username="admin").delete()
+    before = {robot.pk: robot.version for robot in Robot.objects.all()}
+    second = make(3)
+    assert [robot["token"] for robot in second] == [robot["token"] for robot in first]
+    assert {robot.pk: robot.version for robot in Robot.objects.all()} == before
+    assert Place.objects.get(name="Dock A").x == 5.5
+
+
+def test_fewer_robots_retire_the_rest_and_more_bring_back_only_what_the_demo_retired(make):
+    make(4)
+    retire_robot("RB-003", by=ANA)
+    assert [robot["id"] for robot in make(1)] == ["RB-001"]
+    assert Robot.objects.filter(retired_at=None).count() == 1
+    robots = make(4)
+    assert [robot["id"] for robot in robots] == ["RB-001", "RB-002", "RB-004"]
+    assert [robot_of_token(robot["token"]) for robot in robots] == ["RB-001", "RB-002", "RB-004"]
+
+
+def test_a_lost_token_file_gives_new_tokens(make, tmp_path):
+    old = make(1)[0]["token"]
+    (tmp_path / "robots.json").write_text("not json")
+    new = make(1)[0]["token"]
+    assert new != old
+    assert robot_of_token(new) == "RB-001"
+
+
+def test_missions_come_only_for_robots_that_are_free(make):
+    make(4)
+    ready("RB-001", "RB-002", "RB-003")
+    stop_robot("RB-002", by=ANA)
+    traffic = demo.Traffic(["RB-001", "RB-002", "RB-004"])
+    now = START
+    for _ in range(60):
+        now += timedelta(seconds=1)
+        traffic.step(now)
+    assert set(Mission.objects.values_list("robot_id", flat=True)) == {"RB-001"}
+    mission = Mission.objects.get()
+    assert mission.dispatched_at
+    assert mission.created_by == "demo"
+
+
+def test_a_robot_rests_between_two_missions(make):
+    make(1)
+    ready("RB-001")
+    traffic = demo.Traffic(["RB-001"])
+    now = START
+    given = []
+    for _ in range(300):
+        now += timedelta(seconds=1)
+        if traffic.step(now):
+            given.append(now)
+            mission = Mission.objects.filter(dispatched_at__isnull=False).latest("created_at")
+            cancel_mission(mission.pk, by=ANA)
+            tell(mission, facts.Cancelled(mission.dispatch_no, ""))
+    pauses = [(b - a).total_seconds() for a, b in itertools.pairwise(given)]
+    assert len(pauses) >= 3
+    assert min(pauses) >= demo.REST_S[0]
+    assert max(pauses) <= demo.REST_S[1] + 2
+
+
+def test_every_job_can_be_drawn_up_for_every_brand(make):
+    make(6)
+    for seed in range(8):
+        traffic = demo.Traffic([f"RB-00{n}" for n in range(1, 7)], seed=seed)
+        for robot in Robot.objects.select_related("brand"):
+            traffic._draft(robot, 10.0)
+            traffic._draft(robot, 90.0)
+    titles = {mission.title.split()[0].rstrip(":") for mission in Mission.objects.all()}
+    assert titles == {"Carry", "Round", "Papers", "Charge"}

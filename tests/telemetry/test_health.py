@@ -1,0 +1,102 @@
+"""/healthz answers without I/O; /readyz names what is missing; no process starts on an unguarded database."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from fleet import startup, triggers
+from telemetry import health
+from telemetry.models import Partition
+
+
+def worker_alive() -> None:
+    Partition.objects.update_or_create(id=0, defaults={"owner": "w:1", "until": timezone.now() + timedelta(minutes=1)})
+
+
+def test_healthz_needs_nothing_but_the_process(client):
+    """No database fixture: any query would fail the test."""
+    response = client.get("/healthz")
+    assert response.status_code == 200
+
+
+@pytest.mark.django_db
+def test_readyz_is_200_when_all_is_there(client):
+    worker_alive()
+    response = client.get("/readyz")
+    assert response.json() == {"ready": True, "missing": {}}
+    assert response.status_code == 200
+    assert "no-store" in response["Cache-Control"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("owner", "until_s"), [("w:1", -1), ("", 60)], ids=["its lease has run out", "nobody owns a partition"]
+)
+def test_readyz_misses_the_worker(client, owner, until_s):
+    Partition.objects.update_or_create(
+        id=0, defaults={"owner": owner, "until": timezone.now() + timedelta(seconds=until_s)}
+    )
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert list(response.json()["missing"]) == ["worker"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["durable redis", "live redis"])
+def test_readyz_names_the_redis_that_is_down(client, monkeypatch, name):
+    worker_alive()
+    monkeypatch.setitem(health.CHECKS, name, health._redis("unix:///nowhere/redis.sock"))
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert list(response.json()["missing"]) == [name]
+
+
+@pytest.mark.django_db
+@pytest.mark.tampers
+def test_readyz_names_a_missing_trigger(client):
+    worker_alive()
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER drover_event_update ON fleet_event")
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert "drover_event_update" in response.json()["missing"]["database"]
+
+
+@pytest.mark.django_db
+def test_readyz_names_a_migration_that_is_not_applied(client):
+    worker_alive()
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'telemetry'")
+    assert "telemetry.0001_initial" in client.get("/readyz").json()["missing"]["database"]
+
+
+@pytest.mark.django_db
+def test_readyz_answers_when_the_database_does_not(client, monkeypatch):
+    def down(*_, **__):
+        raise DatabaseError("connection\nrefused")
+
+    monkeypatch.setattr(triggers, "problems", down)
+    monkeypatch.setattr(health.Partition.objects, "filter", down)
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert set(response.json()["missing"]) == {"database", "worker"}
+
+
+@pytest.mark.django_db
+@pytest.mark.tampers
+def test_no_process_starts_without_the_triggers(monkeypatch):
+    monkeypatch.setattr(startup, "in_tests", lambda: False)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    startup.check()
+    triggers.drop()
+    with pytest.raises(SystemExit, match=r"cannot start: trigger .* is missing; run `manage.py migrate`"):
+        startup.check()
+
+
+@pytest.mark.django_db
+def test_check_invariants_is_content_with_a_new_database(capsys):
+    call_command("check_invariants")
+    assert "All invariants hold" in capsys.readouterr().out
