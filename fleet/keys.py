@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 USERS = ("admin", "supervisor", "auditor")
@@ -15,14 +16,19 @@ def load(var: Path) -> dict[str, str]:
     fresh = {"SECRET_KEY": secrets.token_urlsafe(50), **{f"{user.upper()}_PASSWORD": _password() for user in USERS}}
     complete = fresh | known
     if complete != known:
-        draft = file.with_name("secrets.new")
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.writelines(f"{name}={value}\n" for name, value in complete.items())
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(file)
+        write(file, complete)
     return complete
+
+
+def write(file: Path, values: Mapping[str, str]) -> None:
+    """Names and values as lines of a file that only we may read; whole or not at all."""
+    draft = file.with_name(f"{file.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.writelines(f"{name}={value}\n" for name, value in values.items())
+        out.flush()
+        os.fsync(out.fileno())
+    draft.replace(file)
 
 
 def _password() -> str:

@@ -9,7 +9,19 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = os.environ.get
+VAR = Path(os.environ.get("DROVER_VAR") or BASE_DIR / "var").resolve()  # everything that `make run` writes
+
+
+def _running() -> dict[str, str]:
+    """Where the stores of a `make run` on this VAR are, so that `manage.py status` finds them in another terminal."""
+    file = VAR / "environment"
+    if "pytest" in sys.modules or not os.access(file, os.R_OK):
+        return {}
+    return dict(line.split("=", 1) for line in file.read_text().splitlines())
+
+
+_environment = {**_running(), **os.environ}
+env = _environment.get
 
 
 def flag(name: str, default: bool = False) -> bool:
@@ -25,7 +37,6 @@ def number(name: str, default: int) -> int:
         raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
 
 
-VAR = Path(env("DROVER_VAR", BASE_DIR / "var")).resolve()  # everything that `make run` writes
 PORT = number("DROVER_PORT", 8000)
 ROBOTS = max(0, number("DROVER_ROBOTS", 12))  # simulated ones of the demo
 SPEED_UP = number("DROVER_SPEED_UP", 1)  # simulated time runs this many times faster
@@ -164,7 +175,9 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 X_FRAME_OPTIONS = "DENY"
-SESSION_COOKIE_NAME = env("SESSION_COOKIE_NAME", f"drover_session_{PORT}")  # two copies on one host do not log each other out
+SESSION_COOKIE_NAME = env(
+    "SESSION_COOKIE_NAME", f"drover_session_{PORT}"
+)  # two copies on one host do not log each other out
 CSRF_COOKIE_NAME = env("CSRF_COOKIE_NAME", f"drover_csrf_{PORT}")
 HTTPS = flag("DROVER_HTTPS")  # behind a proxy that ends TLS
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS

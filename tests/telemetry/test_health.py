@@ -1,6 +1,7 @@
 """/healthz answers without I/O; /readyz names what is missing; no process starts on an unguarded database."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
@@ -8,6 +9,9 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from fleet import startup, triggers
+from fleet.actions import stop_robot
+from fleet.history import by_user
+from missions.models import DeadLetter
 from telemetry import health
 from telemetry.models import Partition
 
@@ -100,3 +104,35 @@ def test_no_process_starts_without_the_triggers(monkeypatch):
 def test_check_invariants_is_content_with_a_new_database(capsys):
     call_command("check_invariants")
     assert "All invariants hold" in capsys.readouterr().out
+
+
+@pytest.mark.django_db
+def test_status_says_on_one_screen_who_works_what_waits_and_what_is_stopped(dispatched, supervisor, capsys, settings):
+    worker_alive()
+    stop_robot("RB-001", by=by_user(supervisor), why="blocked aisle")
+    DeadLetter.objects.create(
+        direction="in", robot_id="RB-009", msg_id=uuid4(), kind="mission.finished", body="{}",
+        reason="unknown\nrobot", created_at=timezone.now(),
+    )  # fmt: skip
+    call_command("status")
+    screen = capsys.readouterr().out
+    for text in (
+        "ready         yes",
+        "w:1 owns 0\n",
+        "nobody owns 1, 2, 3, 4, 5, 6, 7",
+        "1 online",
+        "0 waiting, 1 dispatched",
+        "RB-001 on hold for 0 s: Stopped by Ana: blocked aisle",
+        "mission.finished from a robot RB-009: unknown robot",
+    ):
+        assert text in screen
+    assert len(screen.splitlines()) < 40
+
+
+@pytest.mark.django_db
+def test_status_goes_on_when_a_store_is_down(settings, capsys, monkeypatch):
+    monkeypatch.setattr(settings, "REDIS_URL", "unix:///nowhere/redis.sock")
+    call_command("status")
+    screen = capsys.readouterr().out
+    assert "backlog       unknown: the durable Redis does not answer" in screen
+    assert "robots        none in service" in screen

@@ -97,6 +97,7 @@ class Site:
             await asyncio.gather(starting, stopping, return_exceptions=True)
             await supervisor.stop()
             listener.close()
+            (self.var / "environment").unlink(missing_ok=True)
             os.close(lock)
             self.console.say("stopped")
         if failed is not None:
@@ -145,6 +146,10 @@ class Site:
             if variable not in os.environ:
                 supervisor.env[variable], program = embedded.valkey(name, self.var, durable=durable)
                 starts.append(supervisor.keep(program))
+        keys.write(
+            self.var / "environment",
+            {name: supervisor.env[name] for name in ("DATABASE_URL", "REDIS_URL", "LIVE_REDIS_URL", "SECRET_KEY")},
+        )
         await asyncio.gather(*starts)
 
     def _asks(self, path: str) -> Callable[[], Awaitable[bool]]:
