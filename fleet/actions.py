@@ -91,7 +91,7 @@ def credential_of_token(token: str) -> RobotCredential | None:
 def robot_of_token(token: str) -> str | None:
     """The id of the robot that may use this token."""
     credential = credential_of_token(token)
-    return credential and credential.robot_id
+    return credential.robot_id if credential else None
 
 
 def _change(robot_id: str, fact: Any, by: Origin) -> rules.Verdict:

@@ -29,7 +29,7 @@ def load(aggregate: Aggregate, pks: Iterable[Any], *, children: dict[str, models
     changes = {row.pk: Change(aggregate, row, {name: {} for name in aggregate.children}) for row in rows}
     for name, model in aggregate.children.items():
         parent = aggregate.parent(name)
-        query = model._default_manager.filter(wanted.get(name, models.Q()), **{f"{parent}__in": list(changes)})
+        query: Any = model._default_manager.filter(wanted.get(name, models.Q()), **{f"{parent}__in": list(changes)})
         for child in query if changes else ():
             changes[getattr(child, parent)].children[name][child.number] = child
     return changes
@@ -75,10 +75,10 @@ def _write_events(cursor: psycopg.Cursor[Any], changes: list[Change], now: datet
             ([name for name, _ in known], [seq for _, seq in known]),
         )
         last = {name: bytes(value) for name, value in cursor.fetchall()}
+    if gone := [f"{name} has no event {seq}" for name, seq in known if name not in last]:
+        raise Conflict("; ".join(gone))
     with cursor.copy(_COPY_EVENTS) as copy:
         for change in changes:
-            if change.before and change.events and change.name not in last:
-                raise Conflict(f"{change.name} has no event {change.before}")
             prev = last.get(change.name, GENESIS)
             for draft in change.events:
                 who = draft.origin
@@ -163,7 +163,7 @@ def _update_from_arrays(
         + " AND ".join(f't."{key}" = u."{key}"' for key in keys)
         + f" AND {extra}"
     )
-    cursor.execute(sql, [values for _, _, values in named.values()])  # type: ignore[arg-type]
+    cursor.execute(sql, [values for _, _, values in named.values()])
     return cursor.rowcount
 
 

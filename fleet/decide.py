@@ -291,12 +291,8 @@ def _lift(change: Change, holds: list[Any], by: str, now: datetime) -> None:
 
 def _lift_unconfirmed(change: Change, mission: UUID, dispatch_no: int | None, now: datetime) -> Verdict:
     """The only hold that lifts by itself: the robot's word about that very dispatch."""
-    holds = [
-        h for h in _open(change, HoldKind.UNCONFIRMED) if (h.mission, h.dispatch_no) == (mission, dispatch_no)
-    ]
+    holds = [h for h in _open(change, HoldKind.UNCONFIRMED) if (h.mission, h.dispatch_no) == (mission, dispatch_no)]
     if not holds:
         return Verdict.REDUNDANT
     _lift(change, holds, "the robot's word", now)
     return Verdict.APPLIED
-
-

@@ -68,9 +68,7 @@ class Aggregate:
 
     def parent(self, child: str) -> str:
         """Column of the child that points to the row, e.g. `mission_id`."""
-        return next(
-            f.attname for f in self.children[child]._meta.concrete_fields if f.related_model is self.model
-        )
+        return next(f.attname for f in self.children[child]._meta.concrete_fields if f.related_model is self.model)
 
 
 AGGREGATES: dict[str, Aggregate] = {}
@@ -282,10 +280,10 @@ def sentence(event: Any) -> str:
     data = _decode(event.data)
     known = KINDS.get(event.kind)
     if known is None:
-        return event.kind
+        return str(event.kind)
     for item in data.get("steps", ()) if len(data.get("steps", ())) == 1 else ():
         data = {**item, "step": item["number"], **data}
-    return known.text.format_map(_Blank(data))
+    return str(known.text.format_map(_Blank(data)))
 
 
 class _Blank(dict[str, Any]):

@@ -206,7 +206,9 @@ class Event(models.Model):
     actor_kind = models.CharField(max_length=20, help_text="user, robot, deadline, policy, system")
     actor_id = models.CharField(max_length=80, default="", blank=True)
     actor_name = models.CharField(max_length=200, default="", blank=True, help_text="Survives the actor.")
-    cause = models.CharField(max_length=200, default="", blank=True, help_text="message:<msg_id>, request:<id>, deadline:<kind>")
+    cause = models.CharField(
+        max_length=200, default="", blank=True, help_text="message:<msg_id>, request:<id>, deadline:<kind>"
+    )
     trace_id = models.CharField(max_length=32, default="", blank=True)
     span_id = models.CharField(max_length=16, default="", blank=True)
     occurred_at = models.DateTimeField(help_text="When it happened, by the clock of who says so.")

@@ -79,7 +79,7 @@ END""",
 BEGIN
   {_refuse("'% has history and is never deleted', TG_TABLE_NAME", "kept")};
 END""",
-        "drover_outbox": f"""
+        "drover_outbox": """
 BEGIN
   INSERT INTO fleet_outbox (event_id) SELECT id FROM added;
   RETURN NULL;
@@ -151,7 +151,11 @@ def _triggers() -> list[tuple[str, str, str]]:
         rows += [
             (f"drover_{a.prefix}_insert", table, f"AFTER INSERT ON {table} {run}"),
             (f"drover_{a.prefix}_update", table, f"BEFORE UPDATE ON {table} {run}"),
-            (f"drover_{a.prefix}_delete", table, f"BEFORE DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION drover_kept()"),
+            (
+                f"drover_{a.prefix}_delete",
+                table,
+                f"BEFORE DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION drover_kept()",
+            ),
             (f"drover_{a.prefix}_truncate", table, f"BEFORE TRUNCATE ON {table} {refused} drover_kept()"),
         ]
     return rows

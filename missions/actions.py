@@ -190,7 +190,7 @@ def _checked(
         raise Refused("timeout_s: From 1 to 86400 seconds.")
     if not -32768 <= priority <= 32767:
         raise Refused("priority: From -32768 to 32767.")
-    site_id = int(getattr(site, "pk", site))
+    site_id = site.pk if isinstance(site, Site) else site
     chosen = Robot.objects.select_related("brand").filter(pk=getattr(robot, "pk", robot)).first() if robot else None
     if robot and chosen is None:
         raise Refused(f"robot: There is no robot {robot}.")

@@ -31,7 +31,9 @@ _ENDS = (
 _STOP = "abort_reason abort_detail stop_requested_at stop_requested_by stop_due_at"
 
 # transitions
-kind("mission.drafted", "Drawn up: {title}", f"title site_id robot_id priority timeout_s created_at created_by {_STEPS}")
+kind(
+    "mission.drafted", "Drawn up: {title}", f"title site_id robot_id priority timeout_s created_at created_by {_STEPS}"
+)
 kind("mission.started", "Accepted by the robot; step 1 begins", transition="start",
      sets=f"started_at mission_due_at undelivered_due_at accepted_due_at delivered_at {_STEP_BEGINS} {_ASKED} "
           "mission_left_s step_left_s")  # fmt: skip
@@ -46,8 +48,15 @@ kind("mission.aborted", "Aborted ({abort_reason}) {abort_detail}", transition="a
 
 # facts beside the state
 kind("mission.edited", "Edited", f"title site_id robot_id priority timeout_s {_STEPS} steps.gone")
-kind("mission.dispatched", "Dispatched to {robot}", "dispatch_no dispatched_at undelivered_due_at accept_tries", notes="robot")
-kind("mission.delivered", "The robot has the assignment", "delivered_at undelivered_due_at accepted_due_at accept_tries")
+kind(
+    "mission.dispatched",
+    "Dispatched to {robot}",
+    "dispatch_no dispatched_at undelivered_due_at accept_tries",
+    notes="robot",
+)
+kind(
+    "mission.delivered", "The robot has the assignment", "delivered_at undelivered_due_at accepted_due_at accept_tries"
+)
 kind("mission.undelivered", "Assignment not delivered yet; the link is down or the robot does not answer",
      "undelivered_due_at")  # fmt: skip
 kind("mission.accept_timeout", "No answer to the assignment; sent again (try {accept_tries})",

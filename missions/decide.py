@@ -82,7 +82,9 @@ def _step_started(change: Change, fact: facts.StepStarted, now: datetime) -> Ver
 def _step_ended(change: Change, fact: facts.StepCompleted | facts.StepFailed, now: datetime) -> Verdict:
     step = change.children["steps"].get(fact.step)
     done = isinstance(fact, facts.StepCompleted)
-    outcome, said = (Outcome.COMPLETED, fact.result) if isinstance(fact, facts.StepCompleted) else (Outcome.FAILED, fact.why)
+    outcome, said = (
+        (Outcome.COMPLETED, fact.result) if isinstance(fact, facts.StepCompleted) else (Outcome.FAILED, fact.why)
+    )
     if step is None or (not done and step.attempt and fact.attempt != step.attempt):
         return Verdict.STALE
     if step.outcome or step.claimed:
@@ -202,7 +204,13 @@ def _judge(change: Change, answer: facts.Answered | None, now: datetime) -> None
             change.record("mission.answered", says=says, **again, **_unasked(mission))
     else:
         change.record("mission.answered", says=says, **_unasked(mission))
-        _stop(change, now, AbortReason.TIMEOUT, _TOO_LONG[asked_for].format(m=mission, step=_step_words(change)), by="deadline")
+        _stop(
+            change,
+            now,
+            AbortReason.TIMEOUT,
+            _TOO_LONG[asked_for].format(m=mission, step=_step_words(change)),
+            by="deadline",
+        )
 
 
 def _words(answer: facts.Answered | None) -> str:
@@ -284,9 +292,7 @@ def _mission_passed(change: Change, fact: facts.Due, now: datetime) -> None:
 
 def _ask(change: Change, kind: str, asked_for: str, now: datetime, **data: Any) -> None:
     mission = change.row
-    change.record(
-        kind, asked_at=now, asked_for=asked_for, answer_due_at=now + timedelta(seconds=ANSWER_S), **data
-    )
+    change.record(kind, asked_at=now, asked_for=asked_for, answer_due_at=now + timedelta(seconds=ANSWER_S), **data)
     change.commands.append(command(change, "robot.query_state", mission.robot_id, dispatch_no=mission.dispatch_no))
 
 
@@ -365,7 +371,9 @@ def _danger(change: Change, fact: facts.Danger, now: datetime) -> Verdict:
 
 
 def _draw_up(change: Change, fact: facts.DrawUp, now: datetime) -> Verdict:
-    change.record("mission.drafted", **fact.fields, created_at=now, created_by=change.origin.actor_name, steps=_numbered(fact))
+    change.record(
+        "mission.drafted", **fact.fields, created_at=now, created_by=change.origin.actor_name, steps=_numbered(fact)
+    )
     return Verdict.APPLIED
 
 

@@ -31,7 +31,9 @@ def check() -> list[str]:
 
 
 def _nothing_hangs() -> Iterator[str]:
-    for pk in Mission.objects.filter(state__in=OPEN, dispatched_at__isnull=False, next_due_at=None).values_list("pk", flat=True):
+    for pk in Mission.objects.filter(state__in=OPEN, dispatched_at__isnull=False, next_due_at=None).values_list(
+        "pk", flat=True
+    ):
         yield f"I5 mission:{pk} is dispatched and has no open deadline"
 
 

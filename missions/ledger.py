@@ -58,7 +58,8 @@ class Ledger:
                 mission__in=pending, kind="mission.assign", state=CommandState.OPEN, sent_at=None
             )
             for command in unsent.select_for_update():
-                self.missions[command.mission].row.assign_sent = False
+                if command.mission is not None:
+                    self.missions[command.mission].row.assign_sent = False
 
     def tell_robot(self, robot_id: str, fact: Any, origin: Origin, at: datetime | None = None) -> Verdict:
         """A fact about a robot; its mission hears what concerns it. `at`: when it was received (default: now)."""

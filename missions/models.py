@@ -57,7 +57,9 @@ class Mission(models.Model):
     version = models.PositiveIntegerField(default=0)
     priority = models.SmallIntegerField(default=0, help_text="Higher goes first.")
     timeout_s = models.PositiveIntegerField(
-        "timeout (s)", default=600, validators=[MinValueValidator(1), MaxValueValidator(86400)],
+        "timeout (s)",
+        default=600,
+        validators=[MinValueValidator(1), MaxValueValidator(86400)],
         help_text="From accepted to finished.",
     )
     created_at = models.DateTimeField()
@@ -112,7 +114,9 @@ class Mission(models.Model):
         constraints = [
             one_of("state", State),
             one_of("abort_reason", AbortReason, blank=True),
-            models.CheckConstraint(condition=~Q(state=State.ABORTED) | ~Q(abort_reason=""), name="mission_aborted_has_reason"),
+            models.CheckConstraint(
+                condition=~Q(state=State.ABORTED) | ~Q(abort_reason=""), name="mission_aborted_has_reason"
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=FINAL, next_due_at=None)
                 | Q(state__in=OPEN, dispatched_at=None)

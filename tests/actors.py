@@ -7,7 +7,6 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from fleet import actions as fleet_actions
-from fleet.decide import Seen
 from fleet.history import Origin, by_user
 from fleet.models import Brand, Place, Robot, Site
 from missions import actions

@@ -1,12 +1,14 @@
 """What all tests share: history is checked after every test that wrote, and a flush may truncate history."""
 
 import pytest
-from django.db import connection
+from django.conf import settings
 from django.test import TransactionTestCase
 
 from fleet import triggers
 from fleet.models import Event
 from missions import invariants
+
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # tests make many users
 
 pytest_plugins = ["tests.actors"]
 
@@ -41,9 +43,3 @@ def _flush_without_triggers(self: TransactionTestCase) -> None:
 
 
 TransactionTestCase._fixture_teardown = _flush_without_triggers
-
-
-@pytest.fixture
-def fresh_connection(transactional_db):
-    """For tests whose other threads or processes must see what is committed."""
-    yield connection

@@ -213,7 +213,10 @@ def test_due_fires_whatever_has_passed_and_names_itself(running):
         translate.due(ledger, running.pk, later)
         ledger.commit()
     passed = Event.objects.filter(kind__in=["mission.step_timeout", "mission.timeout"])
-    assert {(e.actor_kind, e.cause) for e in passed} == {("deadline", "deadline:step"), ("deadline", "deadline:mission")}
+    assert {(e.actor_kind, e.cause) for e in passed} == {
+        ("deadline", "deadline:step"),
+        ("deadline", "deadline:mission"),
+    }
     assert due_kinds(running) == {"answer"}
 
 

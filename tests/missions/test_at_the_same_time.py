@@ -1,0 +1,108 @@
+"""Two people at once, real transactions: both are answered, one thing happens."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+from fleet.history import by_user
+from fleet.models import Command, Event
+from missions import actions, ledger
+from missions.facts import Accepted, Delivered
+from missions.models import Mission
+from tests.actors import tell
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def together(*calls):
+    """Run the calls in own threads and connections; their results in order."""
+    results = [None] * len(calls)
+
+    def run(index, call):
+        try:
+            results[index] = call()
+        except Exception as error:
+            results[index] = error
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return results
+
+
+@pytest.fixture
+def meet(monkeypatch):
+    """From now on both sessions have begun their transactions before either reads under lock."""
+
+    def set_up():
+        asked = threading.Barrier(2, timeout=10)
+        opened = ledger.Ledger.open.__func__
+
+        def open_(cls, *args, **kwargs):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            asked.wait()
+            return opened(cls, *args, **kwargs)
+
+        monkeypatch.setattr(ledger.Ledger, "open", classmethod(open_))
+
+    return set_up
+
+
+@pytest.mark.parametrize("_round", range(3))
+def test_two_cancels_one_command(dispatched, supervisor, admin_person, meet, _round):
+    tell(dispatched, Delivered(), Accepted(1))
+    meet()
+    results = together(
+        lambda: actions.cancel_mission(dispatched.pk, by=by_user(supervisor), reason="aisle"),
+        lambda: actions.cancel_mission(dispatched.pk, by=by_user(admin_person), reason="aisle"),
+    )
+    assert sorted(map(str, results)) == ["already stopping", "stopping"]
+    assert Command.objects.filter(kind="mission.cancel").count() == 1
+    assert Event.objects.filter(kind="mission.stop_requested").count() == 1
+
+
+def test_one_robot_two_missions_one_dispatch(mission, supervisor, admin_person, meet):
+    rival = actions.draft_mission(
+        title="Rival", site=mission.site, robot=mission.robot, by=by_user(supervisor),
+        steps=[{"command": "wait", "params": {"seconds": 1}}],
+    )  # fmt: skip
+    meet()
+    results = together(
+        lambda: actions.dispatch_mission(mission.pk, by=by_user(supervisor)),
+        lambda: actions.dispatch_mission(rival, by=by_user(admin_person)),
+    )
+    refused = [r for r in results if isinstance(r, actions.Refused)]
+    assert len(refused) == 1 and results.count(None) == 1
+    assert Mission.objects.filter(dispatched_at__isnull=False).count() == 1
+
+
+def test_cancel_against_the_robots_last_word(dispatched, supervisor, meet):
+    """Whoever is first, the mission ends once and by the table."""
+    from missions.facts import Finished, StepCompleted
+
+    tell(dispatched, Delivered(), Accepted(1), *(StepCompleted(1, n, 1) for n in (1, 2, 3)))
+    meet()
+    said, verdicts = together(
+        lambda: actions.cancel_mission(dispatched.pk, by=by_user(supervisor)), lambda: tell(dispatched, Finished(1))
+    )
+    assert said in {"stopping", "already ended"}
+    assert verdicts == ["applied"]
+    assert Mission.objects.get(pk=dispatched.pk).state == "success"
+    assert not Command.objects.filter(kind="mission.cancel", state="open").exists()
+
+
+def test_claim_of_the_link_against_cancel(dispatched, supervisor):
+    """Either the assignment is taken up and the robot must be asked, or it never leaves: never both."""
+    from django.utils import timezone
+
+    def claim():
+        return Command.objects.filter(kind="mission.assign", state="open").update(sent_at=timezone.now())
+
+    claimed, said = together(claim, lambda: actions.cancel_mission(dispatched.pk, by=by_user(supervisor)))
+    assert (claimed, said) in {(1, "stopping"), (0, "aborted")}

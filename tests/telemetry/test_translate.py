@@ -1,0 +1,98 @@
+"""Each type of robot message becomes the right fact for the right mission, and nobody else's."""
+
+import uuid
+
+import msgspec
+import pytest
+from django.db import transaction
+
+from fleet.models import Command, Event, Robot
+from missions.ledger import Ledger
+from missions.models import Mission
+from telemetry import translate
+from telemetry.protocol import TYPES, decode_up, delivered
+from tests.actors import START
+
+
+def message(mission, kind, robot="RB-001", seq=1, dispatch_no=1, **more):
+    frame = {
+        "v": 1, "msg_id": uuid.uuid4(), "robot": robot, "session": 7, "channel": "critical", "seq": seq, "type": kind,
+        "occurred_at": "2026-11-29T10:00:00.123Z", "data": more.pop("data", {}), **more,
+    }  # fmt: skip
+    if kind.startswith("mission."):
+        frame |= {"mission": mission.pk, "dispatch_no": dispatch_no}
+    return decode_up(msgspec.json.encode(frame))
+
+
+def hand(up):
+    with transaction.atomic():
+        ledger = Ledger.open([up.robot], translate.missions_named(up), now=START)
+        verdict = translate.tell(ledger, up, START)
+        ledger.commit()
+    return str(verdict)
+
+
+def test_every_critical_type_is_understood():
+    known = set(translate._RECEIPTS) | set(translate._WORDS)
+    assert known == {name for name, row in TYPES.items() if row.channel == "critical"}
+
+
+def test_a_whole_mission(dispatched):
+    assign = Command.objects.get()
+    _, raw = delivered(assign.pk, "RB-001", START)
+    assert hand(decode_up(raw)) == "applied"
+    assign.refresh_from_db()
+    assert (assign.state, assign.delivered_at) == ("delivered", START)
+    assert hand(message(dispatched, "mission.accepted")) == "applied"
+    for step in (1, 2, 3):
+        assert hand(message(dispatched, "mission.step_completed", step=step, attempt=1)) == "applied"
+    assert hand(message(dispatched, "mission.finished")) == "applied"
+    assert Mission.objects.get(pk=dispatched.pk).state == "success"
+    event = Event.objects.get(kind="mission.succeeded")
+    assert (event.actor_kind, event.actor_id, event.actor_name) == ("robot", "RB-001", "Ella")
+    assert event.cause.startswith("message:") and event.occurred_at.isoformat() == "2026-11-29T10:00:00.123000+00:00"
+
+
+def test_another_robots_mission_is_not_its_to_report(dispatched, other_robot):
+    assert hand(message(dispatched, "mission.accepted", robot="RB-002")) == "stale"
+    assert Mission.objects.get(pk=dispatched.pk).state == "pending"
+
+
+def test_a_mission_that_does_not_exist(robot):
+    class Nothing:
+        pk = uuid.uuid4()
+
+    assert hand(message(Nothing, "mission.accepted")) == "stale"
+
+
+def test_another_robots_command_is_not_its_to_acknowledge(dispatched, other_robot):
+    _, raw = delivered(Command.objects.get().pk, "RB-002", START)
+    assert hand(decode_up(raw)) == "stale"
+    assert Command.objects.get().state == "open"
+
+
+@pytest.mark.parametrize(("reply_to", "asked"), [(None, "step"), (str(uuid.uuid4()), "")], ids=["unasked", "answer"])
+def test_only_an_answer_is_an_answer(dispatched, reply_to, asked):
+    hand(message(dispatched, "mission.accepted"))
+    due_at = Mission.objects.get(pk=dispatched.pk).step_due_at
+    with transaction.atomic():
+        ledger = Ledger.open(mission_ids=[dispatched.pk], now=due_at)
+        translate.due(ledger, dispatched.pk, due_at)
+        ledger.commit()
+    hand(message(dispatched, "robot.state", seq=2, data={"mode": "idle", "reply_to": reply_to}))
+    assert Mission.objects.get(pk=dispatched.pk).asked_for == asked
+
+
+def test_robot_words(robot):
+    hand(message(None, "robot.fault", data={"code": "E1", "text": "<img src=x onerror=alert(1)>"}))
+    assert Robot.objects.get().fault == "<img src=x onerror=alert(1)>"
+    hand(message(None, "robot.fault_cleared", seq=2, data={"code": "E1"}))
+    hand(message(None, "robot.state", seq=3, data={"mode": "charging"}))
+    assert Robot.objects.get().mode == "charging"
+
+
+def test_trace_context_is_taken_over(dispatched):
+    trace, span = "a" * 32, "b" * 16
+    hand(message(dispatched, "mission.accepted", traceparent=f"00-{trace}-{span}-01"))
+    event = Event.objects.get(kind="mission.started")
+    assert (event.trace_id, event.span_id) == (trace, span)
