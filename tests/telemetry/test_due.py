@@ -1,0 +1,143 @@
+"""A deadline fires when, and only when, nothing that came in time can still be on its way."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from fleet.models import Event, Robot
+from missions.models import Mission
+from telemetry import stream, translate
+from telemetry.models import Partition
+from telemetry.worker import GRACE_S
+from tests.telemetry.robots_talk import message, say, work
+
+P = "RB-001"
+
+
+@pytest.fixture
+def running(worker, clock, dispatched):
+    """Accepted at NOW; the first step is due a known time later; the worker has had its grace."""
+    say(message(P, "mission.accepted", mission=dispatched))
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    work(worker, clock)
+    return Mission.objects.get(pk=dispatched.pk)
+
+
+def kinds() -> list[str]:
+    return list(Event.objects.filter(aggregate__startswith="mission:").values_list("kind", flat=True))
+
+
+def until(clock, moment, plus: float = 0.0) -> None:
+    clock.advance((moment - clock.now).total_seconds() + plus)
+
+
+def test_a_passed_deadline_fires_a_second_after_its_time(worker, clock, running):
+    until(clock, running.step_due_at, 0.9)
+    work(worker, clock)
+    assert "mission.step_timeout" not in kinds()  # what came in time may not be in the stream yet
+    clock.advance(0.3)
+    work(worker, clock)
+    assert kinds().count("mission.step_timeout") == 1
+    event = Event.objects.get(kind="mission.step_timeout")
+    assert (event.actor_kind, event.cause) == ("deadline", "deadline:step")
+
+
+def test_it_does_not_fire_while_something_older_is_not_applied(worker, clock, running, monkeypatch):
+    until(clock, running.step_due_at, 2)
+    monkeypatch.setattr(worker, "limit", 1)
+    in_time = running.step_due_at - timedelta(seconds=1)
+    say(*(message(P, "robot.fault_cleared", n, data={"code": "E"}) for n in (2, 3, 4)), at=in_time)
+    say(message(P, "mission.step_completed", 5, mission=running, step=1, attempt=1), at=in_time)
+    work(worker, clock)
+    assert "mission.step_timeout" not in kinds()
+    assert Mission.objects.get(pk=running.pk).current_step == 2  # came in time, counts though applied late
+
+
+def test_a_handed_out_entry_that_is_not_acknowledged_holds_it(worker, clock, running):
+    until(clock, running.step_due_at, 2)
+    say(message(P, "mission.step_completed", 2, mission=running, step=1, attempt=1), at=running.step_due_at)
+    zombie = stream.Streams(stream.settings.REDIS_URL)
+    zombie.read_new([stream.partition_of(P)], 100, None)  # a former owner, frozen
+    zombie.close()
+    worker._next["look"] = clock.tick + 100  # not found yet
+    worker.step(clock.now, clock.tick)
+    assert "mission.step_timeout" not in kinds()
+    worker._next.pop("look")
+    work(worker, clock)
+    assert Mission.objects.get(pk=running.pk).current_step == 2
+
+
+def test_under_a_steady_stream_it_fires_once_the_position_of_its_time_is_applied(worker, clock, running):
+    until(clock, running.step_due_at, 2)
+    deadlines, fences = worker.deadlines, worker.fences
+    say(message(P, "robot.fault_cleared", 2, data={"code": "E"}))  # always something new
+    deadlines.step(clock.now, clock.tick, fences, worker.open_from)
+    assert "mission.step_timeout" not in kinds()
+    worker._new(clock.now, clock.tick, wait=False)
+    say(message(P, "robot.fault_cleared", 3, data={"code": "E"}))
+    deadlines.step(clock.now, clock.tick, fences, worker.open_from)
+    assert "mission.step_timeout" in kinds()
+
+
+def test_after_taking_a_partition_robots_get_time_to_reconnect(worker, clock, running):
+    Partition.objects.update(owner="other", fence=50, until=timezone.now() - timedelta(hours=1))  # lost and free
+    until(clock, running.step_due_at, 2)
+    work(worker, clock)
+    clock.advance(1)
+    work(worker, clock)
+    assert "mission.step_timeout" not in kinds()
+    clock.advance(GRACE_S)
+    work(worker, clock)
+    assert "mission.step_timeout" in kinds()
+
+
+def test_when_the_wall_clock_jumps_nothing_fires_for_a_while(worker, clock, running, caplog):
+    clock.now, clock.tick = running.step_due_at + timedelta(seconds=2), clock.tick + 1
+    work(worker, clock)
+    assert "mission.step_timeout" not in kinds()
+    assert "clock jumped" in caplog.text
+    clock.advance(GRACE_S + 0.1)
+    work(worker, clock)
+    assert "mission.step_timeout" in kinds()
+
+
+def test_the_deadline_of_one_mission_that_raises_does_not_hold_up_the_others(
+    worker, clock, running, monkeypatch, caplog
+):
+    calls, due = [], translate.due
+
+    def raising(ledger, mission_id, now, until=None):
+        calls.append(mission_id)
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(translate, "due", raising)
+    until(clock, running.step_due_at, 2)
+    work(worker, clock)
+    assert len(calls) == 1
+    clock.advance(1)
+    work(worker, clock)
+    assert len(calls) == 1  # left alone for a while
+    monkeypatch.setattr(translate, "due", due)
+    clock.advance(60)
+    work(worker, clock)
+    assert "mission.step_timeout" in kinds()
+
+
+def test_deadlines_that_follow_count_from_now_however_late_the_worker_is(worker, clock, running):
+    until(clock, running.step_due_at, 300)
+    worker.step(clock.now, clock.tick)
+    asked = Mission.objects.get(pk=running.pk)
+    assert asked.answer_due_at > clock.now  # the robot has just been asked
+
+
+def test_a_silent_robots_mission_ends_with_a_reason_and_the_robot_is_on_hold(worker, clock, running):
+    for _ in range(120):
+        clock.advance(1)
+        work(worker, clock)
+        mission = Mission.objects.get(pk=running.pk)
+        if mission.state == "aborted":
+            break
+    assert (mission.state, mission.abort_reason, mission.stop_confirmed) == ("aborted", "timeout", False)
+    assert Robot.objects.get().holds.get().kind == "unconfirmed"

@@ -1,0 +1,129 @@
+"""Online while we heard of a robot lately, offline after; no verdict when nobody can know."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleet.models import Event, Robot
+from telemetry import snapshots
+from telemetry.presence import judge
+from telemetry.worker import GRACE_S
+from tests.telemetry.robots_talk import NOW, work
+
+
+@pytest.fixture
+def heard(monkeypatch):
+    """What the live Redis would answer; None when it cannot."""
+    answer: dict = {"last": {}}
+    monkeypatch.setattr(snapshots, "last_received", lambda ids, **_: answer["last"])
+    return answer
+
+
+def presence(robot: str = "RB-001") -> str:
+    return Robot.objects.get(pk=robot).presence
+
+
+def settled(worker, clock) -> None:
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    work(worker, clock)
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "expected"), [(0, "online"), (20, "online"), (20.001, "offline"), (None, "offline")]
+)
+def test_the_line_between_online_and_offline(silent_s, expected):
+    last = None if silent_s is None else NOW - timedelta(seconds=silent_s)
+    assert judge(last, NOW, 20) == expected
+
+
+def test_a_silent_robot_goes_offline_and_comes_back_with_its_first_word(worker, clock, robot, other_robot, heard):
+    heard["last"] = {"RB-001": NOW, "RB-002": NOW + timedelta(seconds=60)}
+    settled(worker, clock)
+    assert (presence(), presence("RB-002")) == ("online", "online")
+    clock.advance(20)
+    work(worker, clock)
+    assert (presence(), presence("RB-002")) == ("offline", "online")
+    event = Event.objects.filter(kind="robot.presence_changed").last()
+    assert (event.actor_name, NOW.isoformat()[:19] in event.data) == ("presence sweep", True)
+    heard["last"]["RB-001"] = clock.now
+    clock.advance(1)
+    work(worker, clock)
+    assert presence() == "online"
+
+
+def test_the_brand_says_how_long_silence_may_last(worker, clock, robot, brand, heard):
+    brand.offline_after_s, brand.suspect_after_s = 3, 2
+    brand.save()
+    settled(worker, clock)
+    heard["last"] = {"RB-001": clock.now}
+    clock.advance(1)
+    work(worker, clock)
+    assert presence() == "online"
+    clock.advance(3)
+    work(worker, clock)
+    assert presence() == "offline"
+
+
+def test_without_the_live_redis_there_is_no_verdict(worker, clock, robot, heard):
+    settled(worker, clock)
+    heard["last"] = {"RB-001": clock.now}
+    clock.advance(1)
+    work(worker, clock)
+    heard["last"] = None
+    clock.advance(3600)
+    work(worker, clock)
+    assert presence() == "online"
+
+
+def test_silence_counts_only_after_the_grace_but_a_word_counts_at_once(worker, clock, robot, other_robot, heard):
+    from tests.actors import online
+
+    online("RB-002", "offline")
+    heard["last"] = {"RB-002": NOW}
+    work(worker, clock)
+    assert (presence(), presence("RB-002")) == ("online", "online")
+    clock.advance(GRACE_S + 1)
+    work(worker, clock)
+    assert presence() == "offline"
+
+
+def test_a_retired_robot_is_not_judged(worker, clock, robot, heard):
+    from fleet.actions import retire_robot
+    from tests.actors import SYSTEM
+
+    retire_robot("RB-001", by=SYSTEM)
+    settled(worker, clock)
+    assert presence() == "online"
+
+
+def test_an_offline_robots_mission_hears_of_it(worker, clock, dispatched, heard):
+    settled(worker, clock)
+    kinds = Event.objects.filter(aggregate=f"mission:{dispatched.pk}").values_list("kind", flat=True)
+    assert "mission.robot_lost" in kinds
+
+
+def test_one_robot_whose_change_raises_does_not_hold_up_the_others(
+    worker, clock, robot, other_robot, heard, monkeypatch
+):
+    from telemetry import translate
+
+    told = translate.presence
+
+    def raising(ledger, robot_id, *rest):
+        if robot_id == "RB-001":
+            raise ZeroDivisionError("a bug")
+        return told(ledger, robot_id, *rest)
+
+    monkeypatch.setattr(translate, "presence", raising)
+    monkeypatch.setattr("telemetry.presence.partition_of", lambda robot_id: 0)
+    settled(worker, clock)
+    assert (presence(), presence("RB-002")) == ("online", "offline")
+
+
+def test_a_sweep_asks_the_database_once_when_nothing_changes(worker, clock, robot, heard, django_assert_num_queries):
+    settled(worker, clock)
+    heard["last"] = {"RB-001": clock.now}
+    worker.sweep.step(clock.now, clock.tick, worker.fences, worker.open_from)
+    with django_assert_num_queries(1):
+        worker.sweep.step(clock.now, clock.tick, worker.fences, worker.open_from)
