@@ -2,14 +2,22 @@
 
 import os
 
-from channels.routing import ProtocolTypeRouter
+from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
+from django.urls import path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 http = get_asgi_application()  # before any consumer is imported
 
 from fleet import startup  # noqa: E402
+from telemetry.gateways.ws import robot_socket  # noqa: E402
 
 startup.check()
 
-application = ProtocolTypeRouter({"http": http})
+sockets = URLRouter(
+    [
+        path("robot/v1/ws", robot_socket),  # no cookies: a bearer token
+    ]
+)
+
+application = ProtocolTypeRouter({"http": http, "websocket": sockets})

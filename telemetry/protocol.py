@@ -228,6 +228,10 @@ def decode_up(raw: bytes | str) -> Up:
         raise Bad("v", f"version {got.v} is not known; this site speaks {VERSION}", msg_id=str(got.msg_id))
     if not 1900 <= occurred_at.year < 9999:
         raise Bad("occurred_at", "is not a date that can be kept", msg_id=str(got.msg_id))
+    if not got.session and got.type not in INTERNAL:
+        raise Bad("session", "counts from 1", msg_id=str(got.msg_id))
+    if got.session and not got.seq:
+        raise Bad("seq", "counts from 1", msg_id=str(got.msg_id))
     up = Up(
         v=got.v, msg_id=got.msg_id, robot=got.robot, session=got.session, channel=got.channel, seq=got.seq,
         type=got.type, occurred_at=occurred_at, mission=got.mission, dispatch_no=got.dispatch_no, step=got.step,

@@ -86,6 +86,8 @@ WRONG = [
     ("robot", message(robot="R" * 65)),
     ("robot", message(robot=None)),
     ("session", message(session=-1)),
+    ("session", message(session=0)),
+    ("seq", message(seq=0)),
     ("session", message(session=2**63)),
     ("session", message(session=1.5)),
     ("seq", message(seq="812")),
@@ -113,7 +115,6 @@ def test_a_wrong_envelope_names_the_field(field, raw):
 WRONG_DATA = [
     ("type", message("robot.danced")),
     ("type", message("command.delivered", data={"command": MSG})),
-    ("type", message("robot.state", session=0)),
     ("data", message("robot.state", data=[])),
     ("data", message("robot.state", data=None)),
     ("data.mode", message("robot.state", data={})),

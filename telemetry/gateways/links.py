@@ -1,0 +1,220 @@
+"""The robots' links that this process owns, and the one task that keeps them: commands, replacement, revocation.
+
+PostgreSQL is asked once a second for all links together, and at once for those that a hint on the live Redis names;
+without that Redis commands come within the second.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from uuid import UUID
+
+import msgspec
+import redis.asyncio
+from django.conf import settings
+from django.db import Error as DatabaseError
+from redis import RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from telemetry import protocol
+from telemetry.gateways.rows import Asked, OpenCommand, Rows, Seen, look
+from telemetry.gateways.vitals import Vitals
+from telemetry.snapshots import COMMANDS
+from telemetry.stream import Intake
+
+log = logging.getLogger(__name__)
+LOOK_S = 1.0
+RETRY_S = (1, 2, 4, 8, 16)  # between sendings of a command that the robot does not acknowledge; the last one repeats
+GATEWAY = f"{socket.gethostname()}:{os.getpid()}"[:80]
+
+
+@dataclass(slots=True)
+class Sending:
+    """A command on its way over this link."""
+
+    command: OpenCommand
+    sent: int = 0
+    due: float = 0.0  # clock time
+    acknowledged: bool = False
+
+
+@dataclass(eq=False)
+class Link:
+    """One robot's open connection. `applied`: session → seq as far as this robot's messages are applied."""
+
+    robot: str
+    session: int
+    credential: int
+    send: Callable[[str], Awaitable[None]]
+    close: Callable[[int], Awaitable[None]]
+    applied: dict[int, int] = field(default_factory=dict)
+    sessions: set[int] = field(default_factory=set)  # whose messages came over this link
+    commands: dict[UUID, Sending] = field(default_factory=dict)
+
+    def learn(self, commands: Iterable[OpenCommand]) -> None:
+        """These are open now; what is not among them is done or no longer wanted."""
+        known, self.commands = self.commands, {}
+        for command in commands:
+            self.commands[command.id] = known.get(command.id) or Sending(command)
+
+    def take_due(self, now: float) -> list[str]:
+        """Frames to send now: stops first, the rest in order."""
+        due = [s for s in self.commands.values() if not s.acknowledged and s.due <= now]
+        due.sort(key=lambda s: s.command.kind not in protocol.URGENT)
+        for sending in due:
+            sending.due = now + RETRY_S[min(sending.sent, len(RETRY_S) - 1)]
+            sending.sent += 1
+        return [s.command.body for s in due]
+
+    def acknowledge(self, command: UUID) -> Sending | None:
+        """The robot has it. None when that is not news."""
+        sending = self.commands.get(command)
+        if sending is None or sending.acknowledged or not sending.sent:
+            return None
+        sending.acknowledged = True
+        return sending
+
+
+class Links:
+    """All links of one process and what they share. Begins with the first link and ends with the last."""
+
+    _here: ClassVar["Links | None"] = None
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.loop = asyncio.get_running_loop()
+        self.counts: Counter[str] = Counter()  # bad input by field, and other things worth counting
+        self.rows, self.vitals, self.intake = Rows(), Vitals(), Intake(settings.REDIS_URL)
+        self.live = redis.asyncio.from_url(
+            settings.LIVE_REDIS_URL, socket_timeout=5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
+        )
+        self._by_robot: dict[str, Link] = {}
+        self._sockets = 0
+        self._hinted: set[str] = set()
+        self._wake = asyncio.Event()
+        self._database_well = True
+        self._tasks = [asyncio.create_task(work()) for work in (self._run, self._listen, self.vitals.run)]
+
+    @classmethod
+    def enter(cls) -> "Links":
+        """The links of this process, for one more socket. Each call needs one `leave`."""
+        if cls._here is None or cls._here.loop is not asyncio.get_running_loop():
+            cls._here = Links()
+        cls._here._sockets += 1
+        return cls._here
+
+    async def leave(self) -> None:
+        self._sockets -= 1
+        if self._sockets:
+            return
+        if Links._here is self:
+            Links._here = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.intake.aclose()
+        await self.live.aclose()
+        await self.rows.close()
+
+    async def add(self, link: Link) -> None:
+        """This link has the newest session; an older one of the same robot in this process closes at once."""
+        older = self._by_robot.get(link.robot)
+        self._by_robot[link.robot] = link
+        self.hint([link.robot])
+        if older is not None:
+            await self._close(older, protocol.REPLACED)
+
+    def remove(self, link: Link) -> None:
+        if self._by_robot.get(link.robot) is link:
+            del self._by_robot[link.robot]
+
+    def hint(self, robots: Iterable[str]) -> None:
+        """These robots may have new commands."""
+        mine = self._by_robot.keys() & set(robots)
+        if mine:
+            self._hinted |= mine
+            self._wake.set()
+
+    async def _run(self) -> None:
+        next_look = self.clock()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, next_look - self.clock())):
+                    await self._wake.wait()
+            self._wake.clear()
+            hinted, self._hinted = self._hinted, set()
+            if self.clock() >= next_look:
+                next_look = self.clock() + LOOK_S
+                hinted = set(self._by_robot)
+            try:
+                await self.step(hinted)
+            except Exception:
+                log.exception("looking after robots' links failed; it goes on")
+
+    async def step(self, robots: Iterable[str]) -> None:
+        """Look after the links of these robots: one statement, then close, learn, send."""
+        links = {r: link for r in robots if (link := self._by_robot.get(r)) is not None}
+        asked = [Asked(x.robot, x.session, x.credential, sorted({x.session, *x.sessions})) for x in links.values()]
+        try:
+            seen = await self.rows.ask(look, asked) if asked else []
+            self._database_well = True
+        except DatabaseError as error:  # commands that are known are still sent
+            if self._database_well:
+                log.warning("database does not answer, robots' commands wait: %s", error)
+            self._database_well, seen = False, []
+        for row in seen:
+            await self._attend(links[row.robot], row)
+        for link in links.values():
+            if self._by_robot.get(link.robot) is link:
+                await self._send_due(link)
+
+    async def _attend(self, link: Link, row: Seen) -> None:
+        if self._by_robot.get(link.robot) is not link or link.session != row.session:
+            return
+        if row.refused or row.replaced:
+            self.remove(link)
+            await self._close(link, protocol.UNAUTHORISED if row.refused else protocol.REPLACED)
+            return
+        link.applied |= row.applied
+        link.learn(row.commands)
+
+    async def _send_due(self, link: Link) -> None:
+        try:
+            for body in link.take_due(self.clock()):
+                await link.send(body)
+        except Exception as error:
+            log.warning("sending to %s failed: %s", link.robot, error)
+
+    async def _close(self, link: Link, code: int) -> None:
+        log.info("closing the link of %s (%d)", link.robot, code)
+        with suppress(Exception):  # it may be gone already
+            await link.close(code)
+
+    async def _listen(self) -> None:
+        """Hints, as long as the live Redis gives any."""
+        while True:
+            try:
+                async with self.live.pubsub() as hints:
+                    await hints.subscribe(COMMANDS)
+                    while True:
+                        message = await hints.get_message(ignore_subscribe_messages=True, timeout=1.0)
+                        if message is not None:
+                            self.hint(_robots(message))
+            except (RedisError, OSError):
+                await asyncio.sleep(LOOK_S)
+
+
+def _robots(message: dict[str, Any]) -> list[str]:
+    try:
+        return msgspec.json.decode(message["data"], type=list[str])
+    except msgspec.DecodeError:
+        log.warning("a hint that is no list of robots: %.200r", message["data"])
+        return []

@@ -1,0 +1,145 @@
+"""What gateways ask PostgreSQL, in a thread of their own: robots never wait for pages, nor pages for robots."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+import msgspec
+from django.db import InterfaceError, OperationalError, close_old_connections, connection, connections
+
+from fleet.actions import credential_of_token
+
+Answer = TypeVar("Answer")
+
+
+class Rows:
+    """One thread with one database connection, renewed after an error."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="robot-links")
+
+    async def ask(self, question: Callable[..., Answer], *args: Any) -> Answer:
+        """Raises `django.db.Error` when the database does not answer; the next question tries anew."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _with_connection, question, args)
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, connections.close_all)
+        self._thread.shutdown(wait=False)
+
+
+def _with_connection(question: Callable[..., Answer], args: tuple[Any, ...]) -> Answer:
+    close_old_connections()
+    try:
+        return question(*args)
+    except (OperationalError, InterfaceError):
+        connection.close()
+        raise
+
+
+class Holder(NamedTuple):
+    """Whose token it is, and which credential: it may be revoked later."""
+
+    robot: str
+    credential: int
+
+
+def holder_of(token: str) -> Holder | None:
+    found = credential_of_token(token)
+    return Holder(found.robot_id, found.pk) if found else None
+
+
+class Opened(NamedTuple):
+    session: int
+    applied: dict[int, int]  # session → seq; the newest sessions
+
+
+_OPEN = """
+WITH opened AS (
+  INSERT INTO telemetry_link (robot_id, session, gateway, opened_at) VALUES (%(robot)s, 1, %(gateway)s, now())
+  ON CONFLICT (robot_id) DO UPDATE
+    SET session = telemetry_link.session + 1, gateway = EXCLUDED.gateway, opened_at = EXCLUDED.opened_at
+  RETURNING session
+)
+SELECT opened.session, w.session, w.applied_seq FROM opened LEFT JOIN LATERAL (
+  SELECT session, applied_seq FROM telemetry_watermark WHERE robot_id = %(robot)s ORDER BY session DESC LIMIT 100
+) w ON TRUE
+"""
+
+
+def open_session(robot: str, gateway: str) -> Opened:
+    """The next session of this robot: from now on its older link is replaced."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN, {"robot": robot, "gateway": gateway})
+        rows = cursor.fetchall()
+    return Opened(rows[0][0], {session: seq for _, session, seq in rows if session is not None})
+
+
+class Asked(NamedTuple):
+    """One link: `sessions` are those whose watermark its robot waits for."""
+
+    robot: str
+    session: int
+    credential: int
+    sessions: list[int]
+
+
+class OpenCommand(NamedTuple):
+    id: UUID
+    kind: str
+    body: str
+
+
+class Seen(NamedTuple):
+    """What the database says about one link. Commands in sending order; each is marked as sent already."""
+
+    robot: str
+    session: int
+    replaced: bool
+    refused: bool
+    applied: dict[int, int]
+    commands: list[OpenCommand]
+
+
+# A command that is locked is being changed: it comes with the next look. Marked as sent before its first byte leaves,
+# so that whoever cancels knows whether the robot can have heard of it. Only the newest link takes any.
+_LOOK = """
+WITH asked AS (
+  SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, c.id IS NULL OR r.retired_at IS NOT NULL AS refused
+  FROM jsonb_to_recordset(%s::jsonb) AS a(robot text, session bigint, credential bigint, sessions bigint[])
+  LEFT JOIN telemetry_link k ON k.robot_id = a.robot
+  LEFT JOIN fleet_robot r ON r.id = a.robot
+  LEFT JOIN fleet_robotcredential c ON c.id = a.credential AND c.revoked_at IS NULL
+), newest AS (
+  SELECT robot FROM asked WHERE NOT replaced AND NOT refused
+), sent AS (
+  UPDATE fleet_command SET sent_at = now() WHERE id IN (
+    SELECT id FROM fleet_command WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) RETURNING id, robot_id, kind, body, "order"
+), open AS (
+  SELECT * FROM sent UNION ALL
+  SELECT id, robot_id, kind, body, "order" FROM fleet_command
+  WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NOT NULL
+)
+SELECT robot, session, replaced, refused,
+  (SELECT jsonb_object_agg(w.session, w.applied_seq) FROM telemetry_watermark w
+   WHERE w.robot_id = asked.robot AND w.session = ANY(asked.sessions))::text,
+  (SELECT array_agg(ARRAY[id::text, kind, body] ORDER BY "order") FROM open WHERE robot_id = asked.robot AND NOT replaced)
+FROM asked
+"""
+
+_encode = msgspec.json.Encoder().encode
+_watermarks = msgspec.json.Decoder(dict[int, int]).decode
+
+
+def look(links: Iterable[Asked]) -> list[Seen]:
+    """The state of all these links in one statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOOK, [_encode([link._asdict() for link in links]).decode()])
+        return [
+            Seen(robot, session, replaced, refused, _watermarks(applied) if applied else {},
+                 [OpenCommand(UUID(id), kind, body) for id, kind, body in commands or ()])
+            for robot, session, replaced, refused, applied, commands in cursor.fetchall()
+        ]  # fmt: skip

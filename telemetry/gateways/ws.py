@@ -1,0 +1,207 @@
+"""The robots' WebSocket, `/robot/v1/ws`: one connection from its token to its close (docs/protocol.md).
+
+Plain ASGI: no channel layer and no ORM on the way of a message, and no hop through the thread that pages share.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django.db import Error as DatabaseError
+from django.utils import timezone
+
+from telemetry import protocol, snapshots
+from telemetry.gateways.inbox import Inbox, Message
+from telemetry.gateways.links import GATEWAY, Link, Links
+from telemetry.gateways.rows import Holder, holder_of, open_session
+from telemetry.protocol import Ack, Bad, Hello, Up
+
+log = logging.getLogger(__name__)
+HELLO_S = 10.0  # from connecting to hello
+TOUCH_S = 1.0  # a sign of life is passed on this often
+
+Event = MutableMapping[str, Any]
+
+
+async def robot_socket(
+    scope: Event, receive: Callable[[], Awaitable[Event]], send: Callable[[Event], Awaitable[None]]
+) -> None:
+    """ASGI application."""
+    links = Links.enter()
+    connection = Connection(links, receive, send)
+    try:
+        await connection.serve(_token(scope))
+    except asyncio.CancelledError:  # the server stops
+        await connection.close(protocol.COME_BACK)
+        raise
+    finally:
+        connection.end()
+        await links.leave()
+
+
+def _token(scope: Event) -> str:
+    for name, value in scope["headers"]:
+        if name == b"authorization" and value[:7].lower() == b"bearer ":
+            return str(value[7:].decode("latin-1").strip())
+    return ""
+
+
+class Connection:
+    """One socket of one robot."""
+
+    def __init__(self, links: Links, receive: Callable[[], Awaitable[Event]], send: Callable[[Event], Awaitable[None]]):
+        self._links, self._receive, self._send = links, receive, send
+        self._link: Link | None = None
+        self._closed = False
+        self._touched = 0.0
+
+    async def serve(self, token: str) -> None:
+        """Accept, authenticate, then take one frame after the other until the socket closes."""
+        await self._receive()  # websocket.connect
+        await self._send({"type": "websocket.accept"})  # first, or the close code is not delivered
+        try:
+            holder = await self._links.rows.ask(holder_of, token) if token else None
+        except DatabaseError as error:
+            log.warning("a robot cannot be let in, the database does not answer: %s", error)
+            return await self.close(protocol.COME_BACK)
+        if holder is None:
+            self._links.counts["unauthorised"] += 1
+            return await self.close(protocol.UNAUTHORISED)
+        self._holder: Holder = holder
+        self._inbox = Inbox(holder.robot, self._links.intake.store)
+        self._storing = asyncio.create_task(self._store_all())
+        try:
+            async with asyncio.timeout(HELLO_S) as self._limit:
+                while (event := await self._receive())["type"] != "websocket.disconnect":
+                    if not self._closed:
+                        await self._take(event.get("text") or event.get("bytes") or b"")
+        except TimeoutError:
+            await self.close(protocol.NO_HELLO)
+        return None
+
+    def end(self) -> None:
+        self._closed = True
+        if self._link is not None:
+            self._links.remove(self._link)
+        if hasattr(self, "_storing"):
+            self._storing.cancel()
+
+    async def _store_all(self) -> None:
+        try:
+            await self._inbox.run()
+        except Exception:
+            log.exception("storing for %s failed", self._holder.robot)
+            await self.close(protocol.COME_BACK)
+
+    async def close(self, code: int) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._send({"type": "websocket.close", "code": code})
+
+    async def _say(self, frame: str) -> None:
+        if not self._closed:
+            await self._send({"type": "websocket.send", "text": frame})
+
+    async def _take(self, raw: bytes | str) -> None:
+        received_at = timezone.now()
+        try:
+            frame = protocol.decode_frame(raw)
+            self._check(frame)
+        except Bad as bad:
+            await self._refuse(bad, raw, received_at)
+        else:
+            if isinstance(frame, Hello):
+                await self._hello(received_at)
+            elif isinstance(frame, Ack):
+                self._acknowledged(frame, received_at)
+            elif frame.channel == "critical":
+                self._store(frame, raw, received_at, partial(self._stored, frame))
+            else:
+                await self._lossy(frame, received_at)
+
+    def _check(self, frame: Hello | Ack | Up) -> None:
+        """Is it this robot's, and its turn? Raises `Bad`."""
+        msg_id = None if frame.msg_id is None else str(frame.msg_id)
+        if isinstance(frame, Hello | Up) and frame.robot != self._holder.robot:
+            raise Bad("robot", f"this link belongs to {self._holder.robot}", msg_id=msg_id)
+        if isinstance(frame, Hello) != (self._link is None):
+            raise Bad("type", "hello comes first, and once", msg_id=msg_id)
+        if isinstance(frame, Up) and self._link is not None:
+            oldest = 1 if frame.channel == "critical" else self._link.session
+            if not oldest <= frame.session <= self._link.session:
+                raise Bad("session", f"this link has session {self._link.session}", msg_id=msg_id)
+
+    async def _refuse(self, bad: Bad, raw: bytes | str, received_at: datetime) -> None:
+        """The verdict names the field. A message whose envelope is good is kept: its number has to be passed."""
+        self._links.counts[f"bad {bad.field}"] += 1
+        log.info("bad message from %s: %s", self._holder.robot, bad)
+        verdict = partial(self._say, protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason))
+        if bad.envelope is not None and bad.envelope.channel == "critical":
+            try:
+                self._check(bad.envelope)
+            except Bad as worse:
+                verdict = partial(self._say, protocol.ack(worse.msg_id, "invalid", worse.field, worse.reason))
+            else:
+                return self._store(bad.envelope, raw, received_at, lambda _: verdict())
+        self._alive(received_at)
+        return await verdict()
+
+    async def _hello(self, received_at: datetime) -> None:
+        try:
+            opened = await self._links.rows.ask(open_session, self._holder.robot, GATEWAY)
+        except DatabaseError as error:
+            log.warning("%s cannot be welcomed, the database does not answer: %s", self._holder.robot, error)
+            return await self.close(protocol.COME_BACK)
+        robot, credential = self._holder
+        self._link = Link(robot, opened.session, credential, self._say, self.close, opened.applied)
+        self._limit.reschedule(None)
+        await self._say(protocol.welcome(opened.session, opened.applied, received_at))
+        await self._links.add(self._link)
+        return self._alive(received_at)
+
+    def _store(self, up: Up, raw: bytes | str, received_at: datetime, done: Callable[[str], Awaitable[None]]) -> None:
+        assert self._link is not None
+        self._link.sessions.add(up.session)
+        data = raw.encode() if isinstance(raw, str) else raw
+        if not self._inbox.offer(Message(up.msg_id, data, received_at, done)):
+            self._links.counts["not stored"] += 1
+        self._alive(received_at)
+
+    async def _stored(self, up: Up, verdict: str) -> None:
+        await self._say(protocol.ack(up.msg_id, verdict))
+
+    def _acknowledged(self, frame: Ack, received_at: datetime) -> None:
+        """The robot has a command: the worker learns it on the same way as the robot's own words, and before them."""
+        assert self._link is not None
+        self._alive(received_at)
+        sending = self._link.acknowledge(frame.msg_id)
+        if sending is None:
+            return
+
+        def lost() -> None:
+            sending.acknowledged = False  # it will be sent, and acknowledged, once more
+
+        async def done(verdict: str) -> None:
+            pass
+
+        msg_id, raw = protocol.delivered(frame.msg_id, self._holder.robot, received_at)
+        self._inbox.offer(Message(msg_id, raw, received_at, done, lost, repeats=False))
+
+    async def _lossy(self, up: Up, received_at: datetime) -> None:
+        assert self._link is not None
+        live = self._links.live
+        self._links.vitals.add(lambda: snapshots.put(live, up.robot, up.session, up.seq, received_at, up.data))
+        if up.type == "robot.heartbeat":
+            mine = self._link.sessions | {self._link.session}
+            applied = {session: seq for session, seq in self._link.applied.items() if session in mine}
+            await self._say(protocol.seen(up.msg_id, applied))
+
+    def _alive(self, received_at: datetime) -> None:
+        now = self._links.clock()
+        if now - self._touched >= TOUCH_S:
+            self._touched = now
+            live = self._links.live
+            self._links.vitals.add(lambda: snapshots.touch(live, self._holder.robot, received_at))

@@ -1,0 +1,325 @@
+"""The robots' WebSocket: who gets in, what is acknowledged, and that bad input costs nothing else."""
+
+import asyncio
+import json
+import uuid
+
+import pytest
+import redis
+from django.db import OperationalError
+
+from fleet import actions
+from telemetry import protocol, snapshots, stream
+from telemetry.gateways import links, ws
+from telemetry.gateways.links import Links
+from telemetry.gateways.rows import Rows
+from telemetry.models import Link, Watermark
+from tests.actors import SYSTEM
+from tests.telemetry.wire import Wire
+
+pytestmark = pytest.mark.django_db(transaction=True)
+STATE = {"mode": "idle"}
+
+
+@pytest.fixture(autouse=True)
+def streams(settings):
+    """Empty streams, and nothing known of any robot."""
+    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live, redis.Redis.from_url(settings.REDIS_URL) as durable:
+        live.flushdb()
+        durable.flushdb()
+        yield durable
+
+
+@pytest.fixture
+def token(robot):
+    return actions.issue_credential("RB-001", by=SYSTEM)
+
+
+@pytest.fixture
+def other_token(other_robot):
+    return actions.issue_credential("RB-002", by=SYSTEM)
+
+
+@pytest.fixture
+async def ask():
+    """Look into the database from beside the loop."""
+    rows = Rows()
+    yield rows.ask
+    await rows.close()
+
+
+def stored(durable, robot="RB-001"):
+    entries = durable.xrange(stream.key(stream.partition_of(robot)))
+    return [json.loads(fields[b"raw"]) for _, fields in entries if fields[b"robot"] == robot.encode()]
+
+
+# --- who gets in
+
+
+async def test_hello_is_welcomed_with_a_new_session_each_time_and_what_is_applied(token, ask):
+    async with Wire(token) as robot:
+        welcome = await robot.hello()
+        assert (welcome["session"], welcome["applied"], welcome["heartbeat_s"]) == (1, {}, 3)
+    await ask(lambda: Watermark.objects.create(robot_id="RB-001", session=1, applied_seq=12))
+    async with Wire(token) as robot:
+        welcome = await robot.hello()
+    assert (welcome["session"], welcome["applied"]) == (2, {"1": 12})
+    assert await ask(lambda: Link.objects.get().session) == 2
+
+
+def revoke(token):
+    actions.revoke_credential("RB-001", actions.credential_of_token(token).number, by=SYSTEM)
+
+
+UNDONE = {
+    "none": lambda token: None,
+    "unknown": lambda token: None,
+    "revoked": revoke,
+    "retired": lambda token: actions.retire_robot("RB-001", by=SYSTEM),
+}
+
+
+@pytest.mark.parametrize("how", UNDONE)
+async def test_without_a_valid_token_the_link_is_accepted_and_closed_for_good(token, how, ask):
+    await ask(UNDONE[how], token)
+    async with Wire({"none": None, "unknown": "drover_x"}.get(how, token)) as robot:
+        assert await robot.closed() == protocol.UNAUTHORISED
+    assert not await ask(Link.objects.exists)
+
+
+async def test_without_the_database_robots_are_asked_to_come_back(token, monkeypatch):
+    def broken(*_):
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(ws, "holder_of", broken)
+    async with Wire(token) as robot:
+        assert await robot.closed() == protocol.COME_BACK
+    monkeypatch.undo()
+    monkeypatch.setattr(ws, "open_session", broken)
+    async with Wire(token) as robot:
+        await robot.send({"type": "hello", "v": 1, "robot": "RB-001"})
+        assert await robot.closed() == protocol.COME_BACK
+
+
+async def test_hello_comes_first_and_once(token):
+    async with Wire(token) as robot:
+        early = await robot.say("robot.state", STATE, session=1)
+        assert await robot.hear() == {
+            "type": "ack", "msg_id": early["msg_id"], "verdict": "invalid", "field": "type",
+            "reason": "hello comes first, and once",
+        }  # fmt: skip
+        await robot.hello()
+        await robot.send({"type": "hello", "v": 1, "robot": "RB-001", "msg_id": early["msg_id"]})
+        assert (await robot.hear())["field"] == "type"
+
+
+async def test_who_never_says_hello_is_not_kept(token, monkeypatch):
+    monkeypatch.setattr(ws, "HELLO_S", 0.05)
+    async with Wire(token) as robot:
+        assert await robot.closed() == protocol.NO_HELLO
+
+
+async def test_when_the_server_stops_robots_are_asked_to_come_back(token):
+    robot = Wire(token)
+    async with robot:
+        await robot.hello()
+        robot.socket.future.cancel()
+        assert await robot.closed() == protocol.COME_BACK
+    assert Links._here is None
+
+
+async def test_what_links_share_ends_with_the_last_of_them(token, other_token):
+    async with Wire(token) as robot:
+        await robot.hello()
+        shared = Links._here
+        async with Wire(other_token, "RB-002") as other:
+            await other.hello()
+            assert Links._here is shared
+        assert Links._here is shared
+    assert Links._here is None
+
+
+# --- critical messages
+
+
+async def test_a_critical_message_is_acknowledged_once_it_is_stored_as_it_came(token, streams):
+    async with Wire(token) as robot:
+        await robot.hello()
+        message = await robot.say("robot.state", STATE)
+        assert await robot.hear() == {"type": "ack", "msg_id": message["msg_id"], "verdict": "stored"}
+        assert stored(streams) == [message]
+        await robot.send(message)
+        assert (await robot.hear())["verdict"] == "duplicate"
+        assert stored(streams) == [message]
+
+
+async def test_a_resend_keeps_its_old_session(token, streams):
+    async with Wire(token) as robot:
+        await robot.hello()
+    async with Wire(token) as robot:
+        await robot.hello()
+        message = await robot.say("robot.state", STATE, session=1, seq=1)
+        assert (await robot.hear())["verdict"] == "stored"
+        assert stored(streams) == [message]
+
+
+async def test_many_are_under_way_at_once_and_stored_in_order(token, streams):
+    async with Wire(token) as robot:
+        await robot.hello()
+        sent = [await robot.say("robot.state", STATE) for _ in range(200)]
+        heard = [await robot.hear() for _ in sent]
+    assert [h["msg_id"] for h in heard] == [m["msg_id"] for m in sent]
+    assert [m["seq"] for m in stored(streams)] == list(range(1, 201))
+
+
+BAD = [
+    ("message", "{"),
+    ("message", " " * (protocol.MAX_BYTES + 1)),
+    ("message", "[" * 40_000),
+    ("robot", {"robot": "RB-002"}),
+    ("robot", {"robot": "no id"}),
+    ("session", {"session": 0}),
+    ("session", {"session": 99}),
+    ("v", {"v": 2}),
+    ("seq", {"seq": "one"}),
+    ("type", {"type": ""}),
+    ("session", {"type": "robot.heartbeat", "channel": "lossy", "session": 0, "data": {}}),
+    ("session", {"type": "command.delivered", "session": 0, "data": {"command": str(uuid.uuid4())}}),
+]
+
+
+@pytest.mark.parametrize(("field", "wrong"), BAD)
+async def test_bad_input_gets_a_verdict_that_names_the_field_and_costs_nothing_else(
+    token, other_token, streams, field, wrong
+):
+    async with Wire(token) as robot, Wire(other_token, "RB-002") as other:
+        await robot.hello()
+        await other.hello()
+        frame = wrong if isinstance(wrong, str) else robot.message("robot.state", STATE, seq=1) | wrong
+        await robot.send(frame)
+        verdict = await robot.hear()
+        assert (verdict["verdict"], verdict["field"]) == ("invalid", field)
+        assert verdict["reason"]
+        assert verdict["msg_id"] == (None if isinstance(frame, str) else frame["msg_id"])
+        assert Links._here.counts[f"bad {field}"] == 1
+        for wire in (robot, other):
+            await wire.say("robot.state", STATE)
+            assert (await wire.hear())["verdict"] == "stored"
+        assert await other.silent()
+    assert [len(stored(streams, r)) for r in ("RB-001", "RB-002")] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("type", {"type": "robot.danced"}),
+        ("type", {"type": "command.delivered", "data": {"command": str(uuid.uuid4())}}),
+        ("data.mode", {"data": {"mode": "asleep"}}),
+        ("mission", {"type": "mission.accepted", "data": {}}),
+        ("channel", {"type": "robot.heartbeat", "data": {}}),
+    ],
+)
+async def test_a_message_with_a_good_envelope_is_kept_so_that_its_number_is_passed(token, streams, field, wrong):
+    async with Wire(token) as robot:
+        await robot.hello()
+        message = robot.message("robot.state", STATE) | wrong
+        await robot.send(message)
+        verdict = await robot.hear()
+        assert (verdict["verdict"], verdict["field"], verdict["msg_id"]) == ("invalid", field, message["msg_id"])
+    assert stored(streams) == [message]
+
+
+async def test_markup_and_64_kb_of_text_pass_as_they_are(token, streams):
+    text = "<img src=x onerror=alert(1)>\u202e🙂" + "x" * 60_000
+    async with Wire(token) as robot:
+        await robot.hello()
+        await robot.say("robot.fault", {"code": "E1", "text": text})
+        assert (await robot.hear())["verdict"] == "stored"
+    assert stored(streams)[0]["data"]["text"] == text
+
+
+async def test_while_nothing_can_be_stored_nothing_is_acknowledged_and_nothing_overtakes(token, streams, monkeypatch):
+    down = True
+    store = stream.Intake.store
+
+    async def flaky(self, *args):
+        if down:
+            raise stream.Unavailable("down")
+        return await store(self, *args)
+
+    monkeypatch.setattr(stream.Intake, "store", flaky)
+    async with Wire(token) as robot:
+        await robot.hello()
+        first = await robot.say("robot.state", STATE)
+        assert await robot.silent()
+        down = False
+        second = await robot.say("robot.state", STATE)
+        assert await robot.silent()
+        for message in (first, second):
+            await robot.send(message)
+            assert (await robot.hear())["msg_id"] == message["msg_id"]
+    assert stored(streams) == [first, second]
+
+
+# --- lossy messages and signs of life
+
+
+async def test_a_heartbeat_is_answered_with_what_is_applied(token, monkeypatch, ask):
+    monkeypatch.setattr(links, "LOOK_S", 0.02)
+    async with Wire(token) as robot:
+        await robot.hello()
+        await robot.say("robot.state", STATE)
+        await robot.hear()
+        await ask(lambda: Watermark.objects.create(robot_id="RB-001", session=1, applied_seq=1))
+        for _ in range(200):
+            beat = await robot.say("robot.heartbeat", {"battery": 71})
+            answer = await robot.hear()
+            assert (answer["verdict"], answer["msg_id"]) == ("seen", beat["msg_id"])
+            if answer["applied"]:
+                break
+            await asyncio.sleep(0.01)
+        assert answer["applied"] == {"1": 1}
+
+
+async def test_telemetry_becomes_the_snapshot_and_needs_no_acknowledgement(token, settings):
+    async with Wire(token) as robot:
+        await robot.hello()
+        await robot.say(
+            "robot.telemetry", {"x": 1.5, "y": 2, "theta": 0.1, "speed": 1, "battery": 71, "place": "Dock A"}
+        )
+        await robot.say("robot.heartbeat", {"battery": 70})
+        assert (await robot.hear())["verdict"] == "seen"
+        live = Links._here.live
+        for _ in range(200):
+            found = (await snapshots.read(live, ["RB-001"])).get("RB-001")
+            if found and found.battery == 70:
+                break
+            await asyncio.sleep(0.01)
+        assert (found.x, found.battery, found.place) == (1.5, 70, "Dock A")
+
+
+async def test_any_message_is_a_sign_of_life_even_a_bad_one(token, settings):
+    async with Wire(token) as robot:
+        await robot.hello()
+        live = Links._here.live
+        await live.zrem("seen", "RB-001")
+        monkey = Links._here.clock() + 10
+        Links._here.clock = lambda: monkey
+        await robot.send("{")
+        await robot.hear()
+        for _ in range(200):
+            if await live.zscore("seen", "RB-001"):
+                break
+            await asyncio.sleep(0.01)
+        assert await live.zscore("seen", "RB-001")
+
+
+async def test_without_the_live_redis_critical_messages_go_on(token, settings, streams):
+    settings.LIVE_REDIS_URL = "redis://127.0.0.1:1/0"
+    async with Wire(token) as robot:
+        await robot.hello()
+        await robot.say("robot.heartbeat", {"battery": 70})
+        assert (await robot.hear())["verdict"] == "seen"
+        await robot.say("robot.state", STATE)
+        assert (await robot.hear())["verdict"] == "stored"
+    assert len(stored(streams)) == 1
