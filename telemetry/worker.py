@@ -15,21 +15,19 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
 
-from telemetry import batch
+from telemetry import batch, poison
 from telemetry.due import Clocks, Deadlines
 from telemetry.failures import Blame, blame
-from telemetry.models import FailedTry
-from telemetry.partitions import TEND_S, Partitions, hold
+from telemetry.partitions import TEND_S, Partitions
 from telemetry.presence import Sweep
 from telemetry.relay import Relay
 from telemetry.stream import Entry, Streams, is_group_lost
 
 BATCH = 100  # entries of one partition per transaction
 BLOCK_MS = 200  # how long a read waits for something new
-TRIES = 5  # failed tries that a message may have
 RACES = 20  # lost races of one message in a row that pass for somebody else's fault
 GRACE_S = 5.0  # after taking a partition or an outage, before silence counts: robots reconnect meanwhile
 DUE_S, SWEEP_S, LOOK_S, TRIM_S = 0.25, 1.0, 1.0, 30.0
@@ -52,7 +50,6 @@ class Worker:
         count: int | None = None,
         hook: batch.Hook = lambda where: None,
         grace_s: float = GRACE_S,
-        block_ms: int | None = BLOCK_MS,
         limit: int = BATCH,
     ) -> None:
         self.streams = Streams(settings.REDIS_URL)
@@ -62,11 +59,11 @@ class Worker:
         self.relay = Relay(self.streams.redis)
         self.hook = hook
         self.grace_s = grace_s
-        self.block_ms = block_ms
         self.limit = limit
         self.stopping = threading.Event()
         self.open_from: dict[int, float] = {}  # partition → tick from which silence counts
-        self.pause_s = 0.0  # how long the loop may rest when a step found nothing
+        self.pause_s = 0.0  # > 0: nothing can be read, rest this long after a step that found nothing
+        self._in_hand: dict[int, list[Entry]] = {}
         self._recover: set[int] = set()  # partitions with entries handed out and not acknowledged
         self._kept_back: set[str] = set()  # robots whose later messages wait, in this step, for an earlier one
         self._races: Counter[str] = Counter()
@@ -80,11 +77,23 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, then give the partitions back."""
         while not self.stopping.is_set():
-            if not self.step(timezone.now(), time.monotonic()) and self.pause_s:
-                self.stopping.wait(self.pause_s)
+            if not self.step(timezone.now(), time.monotonic()):
+                self._rest()
         self.close()
 
+    def _rest(self) -> None:
+        """Wait for something new; the next step applies it, with the time of then."""
+        if self.pause_s:
+            self.stopping.wait(self.pause_s)
+            return
+        try:
+            self._in_hand = self._read(BLOCK_MS)
+        except Exception as error:
+            if not is_group_lost(error):  # the next step sees to that
+                self._survive(error, time.monotonic())
+
     def close(self) -> None:
+        """Give the partitions back."""
         try:
             self.partitions.release()
         except Exception as error:
@@ -113,7 +122,7 @@ class Worker:
         found = False
         for p in sorted(self._recover & self.fences.keys()):
             found |= self._again(p, now)
-        found |= self._new(now, tick, wait=not found)
+        found |= self._new(now, tick)
         if self._is_time("due", DUE_S, tick):
             found |= self.deadlines.step(now, tick, self.fences, self.open_from)
         if self._is_time("sweep", SWEEP_S, tick):
@@ -155,12 +164,9 @@ class Worker:
 
     # --- messages
 
-    def _new(self, now: datetime, tick: float, *, wait: bool) -> bool:
-        readable = self.fences.keys() - self._recover
-        if not readable:
-            return False
+    def _new(self, now: datetime, tick: float) -> bool:
         try:
-            read = self.streams.read_new(readable, self.limit, self.block_ms if wait else None)
+            read, self._in_hand = self._in_hand or self._read(None), {}
         except Exception as error:
             if not is_group_lost(error):
                 raise
@@ -168,12 +174,16 @@ class Worker:
             self.streams.ensure_groups(self.fences)
             self._reopen(self.fences, tick)
             return True
-        # all that was handed out is pending until acknowledged, whatever happens in between
-        self._recover |= read.keys()
+        ours = self.fences.keys() - self._recover  # not what was lost or taken anew since it was read
+        self._recover |= read.keys()  # handed out is pending until acknowledged, whatever happens in between
         for p, entries in read.items():
-            if self._apply(p, entries, now):
+            if p in ours and self._apply(p, entries, now):
                 self._recover.discard(p)
         return bool(read)
+
+    def _read(self, block_ms: int | None) -> dict[int, list[Entry]]:
+        readable = self.fences.keys() - self._recover
+        return self.streams.read_new(readable, self.limit, block_ms) if readable else {}
 
     def _again(self, p: int, now: datetime) -> bool:
         """What was handed out and never acknowledged, one at a time: one of them may have killed its worker."""
@@ -185,7 +195,7 @@ class Worker:
                 self._apply(p, [entry], now)
         if not entries:
             self._recover.discard(p)
-            FailedTry.objects.filter(partition=p).delete()
+            poison.forget(p)
         return bool(entries)
 
     def _apply(self, p: int, entries: list[Entry], now: datetime) -> bool:
@@ -231,21 +241,12 @@ class Worker:
 
     def _failed(self, p: int, entry: Entry, error: Exception, now: datetime) -> bool:
         """Count a failed try of one message. True when that was the last: it is a dead letter now."""
-        reason = f"{type(error).__name__}: {error}".replace("\0", "\N{REPLACEMENT CHARACTER}")
-        with transaction.atomic():
-            hold(p, self.fences[p])
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    "INSERT INTO telemetry_failedtry AS f (partition, entry, tries, error) VALUES (%s, %s, 1, %s)"
-                    " ON CONFLICT (partition, entry) DO UPDATE SET tries = f.tries + 1, error = EXCLUDED.error"
-                    " RETURNING tries",
-                    [p, entry.id, reason],
-                )
-                tries = cursor.fetchone()[0]
+        tries = poison.count(p, self.fences[p], entry, error)
         log.error("message %s of %s failed, try %d", entry.msg_id, entry.robot_id, tries, exc_info=error)
-        if tries <= TRIES:
+        if tries <= poison.TRIES:
             return False
-        batch.apply(p, self.fences[p], [entry], now=now, hook=self.hook, doomed=(reason, tries))
+        doomed = (poison.reason(error), tries)
+        batch.apply(p, self.fences[p], [entry], now=now, hook=self.hook, doomed=doomed)
         self._acknowledge(p, [entry])
         return True
 
@@ -254,6 +255,7 @@ class Worker:
     def _survive(self, error: Exception, tick: float) -> None:
         """Go on from a fresh read. When a store is away: say so once, and rest a little."""
         self._recover |= self.fences.keys()
+        self._in_hand = {}
         self._next.pop("tend", None)  # first of all: what is still ours?
         fault = blame(error)
         if fault in (Blame.LOST, Blame.RACE):

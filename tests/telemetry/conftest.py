@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def worker(durable, db):
-    worker = Worker(name="one", block_ms=None)
+    worker = Worker(name="one")
     worker.partitions.lease_s = 600
     yield worker
     worker.streams.close()

@@ -10,7 +10,7 @@ from telemetry import batch, stream, translate
 from telemetry.failures import Blame, blame
 from telemetry.models import FailedTry, ProcessedMessage
 from telemetry.partitions import Lost
-from telemetry.worker import TRIES
+from telemetry.poison import TRIES
 from tests.telemetry.robots_talk import message, say, whole_life, work
 
 

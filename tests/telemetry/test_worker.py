@@ -71,7 +71,7 @@ def test_a_worker_killed_anywhere_loses_nothing_and_doubles_nothing(where, dispa
             raise Killed
 
     say(*whole_life(dispatched, 3))
-    victim = Worker(name="victim", block_ms=None, hook=die)
+    victim = Worker(name="victim", hook=die)
     with pytest.raises(Killed):
         victim.step(clock.now, clock.tick)
     victim.streams.close()
@@ -79,7 +79,7 @@ def test_a_worker_killed_anywhere_loses_nothing_and_doubles_nothing(where, dispa
     assert committed is (where == "before_ack")
     Partition.objects.update(until=timezone.now() - timezone.timedelta(seconds=9))
     WorkerProcess.objects.update(until=timezone.now() - timezone.timedelta(seconds=9))
-    heir = Worker(name="heir", block_ms=None)
+    heir = Worker(name="heir")
     work(heir, clock)
     heir.streams.close()
     assert Mission.objects.get(pk=dispatched.pk).state == "success"
@@ -174,7 +174,7 @@ def test_when_redis_is_away_the_worker_says_so_once_keeps_its_partitions_and_goe
 
 @pytest.mark.django_db(transaction=True)
 def test_a_database_connection_that_breaks_costs_a_try_and_no_message(dispatched, durable, clock):
-    worker = Worker(name="one", block_ms=None)
+    worker = Worker(name="one")
     work(worker, clock)
     say(message("RB-001", "mission.accepted", mission=dispatched))
     connection.connection.close()
