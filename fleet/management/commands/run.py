@@ -3,13 +3,13 @@
 import asyncio
 import errno
 import fcntl
+import json
 import os
 import shutil
 import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ HOST = "127.0.0.1"
 MANAGE = (sys.executable, str(settings.BASE_DIR / "manage.py"))
 WEB_TIER, WORK_TIER = embedded.STORE_TIER + 1, embedded.STORE_TIER + 2
 FREE_BYTES = 250 * 2**20  # stores, static files and some days of history
-READY_WITHIN_S = 20.0
 
 # what a process says when it ends → what to do about it
 ADVICE = (
@@ -122,18 +121,21 @@ class Site:
         fd = listener.fileno()
         web = Program(
             "web", [sys.executable, "-m", "daphne", "--fd", str(fd), "-v", "0", "fleet.asgi:application"],
-            tier=WEB_TIER, ready=self._asks("healthz"), pass_fds=[fd], cwd=str(settings.BASE_DIR),
+            tier=WEB_TIER, ready=self._web_answers, pass_fds=[fd], cwd=str(settings.BASE_DIR),
         )  # fmt: skip
-        worker = Program("worker", [*MANAGE, "worker"], tier=WORK_TIER)
-        await asyncio.gather(supervisor.keep(web), supervisor.keep(worker), supervisor.once("demo", *MANAGE, "demo"))
+        worker = Program("worker", [*MANAGE, "worker"], tier=WORK_TIER, ready=self._worker_works)
         robots = Program(
             "robots", [*MANAGE, "robots", "--count", str(settings.ROBOTS), "--speed-up", str(settings.SPEED_UP)],
             tier=WORK_TIER, vital=False,
         )  # fmt: skip
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
-        wanted = [p for p, on in ((robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)) if on]
-        await asyncio.gather(*(supervisor.keep(p) for p in wanted))
-        await self._announce(secrets)
+        up = [supervisor.start(web), supervisor.start(worker)]
+        await supervisor.once("demo", *MANAGE, "demo")
+        await asyncio.gather(*up)
+        for program, wanted in ((robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)):
+            if wanted:
+                supervisor.start(program)
+        self._announce(secrets)
 
     async def _stores(self, supervisor: Supervisor) -> None:
         """The ones that the environment does not name."""
@@ -145,18 +147,18 @@ class Site:
         for variable, name, durable in (("REDIS_URL", "stream", True), ("LIVE_REDIS_URL", "live", False)):
             if variable not in os.environ:
                 supervisor.env[variable], program = embedded.valkey(name, self.var, durable=durable)
-                starts.append(supervisor.keep(program))
+                starts.append(supervisor.start(program))
         keys.write(
             self.var / "environment",
             {name: supervisor.env[name] for name in ("DATABASE_URL", "REDIS_URL", "LIVE_REDIS_URL", "SECRET_KEY")},
         )
         await asyncio.gather(*starts)
 
-    def _asks(self, path: str) -> Callable[[], Awaitable[bool]]:
-        async def ready() -> bool:
-            return (await self._get(path))[0] == 200
+    async def _web_answers(self) -> bool:
+        return (await self._get("healthz"))[0] == 200
 
-        return ready
+    async def _worker_works(self) -> bool:
+        return "worker" not in json.loads((await self._get("readyz"))[1])["missing"]
 
     async def _get(self, path: str) -> tuple[int, str]:
         """Status and body of one of our own pages."""
@@ -169,15 +171,7 @@ class Site:
         finally:
             writer.close()
 
-    async def _announce(self, secrets: dict[str, str]) -> None:
-        status, body = 0, ""
-        for _ in range(int(READY_WITHIN_S / 0.1)):
-            status, body = await self._get("readyz")
-            if status == 200:
-                break
-            await asyncio.sleep(0.1)
-        else:
-            self.console.say(f"not everything is ready ({status}): {body}")
+    def _announce(self, secrets: dict[str, str]) -> None:
         users = "\n".join(f"    {user:<12}{secrets[f'{user.upper()}_PASSWORD']}" for user in keys.USERS)
         self.console.plain(
             f"\nDrover is ready: {self.url}fleet/   (admin pages: {self.url}admin/)\n"
@@ -201,7 +195,7 @@ class Site:
 
 async def _start_postgres(supervisor: Supervisor, postgres: embedded.Postgres) -> None:
     await postgres.initialise(supervisor)
-    await supervisor.keep(postgres.program())
+    await supervisor.start(postgres.program())
     await postgres.create_database()
 
 
