@@ -119,10 +119,10 @@ class Links:
             Links._here = None
         for task in self._tasks:
             task.cancel()
+        self.rows.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.intake.aclose()
         await self.live.aclose()
-        await self.rows.close()
 
     async def add(self, link: Link) -> None:
         """This link has the newest session; an older one of the same robot in this process closes at once."""

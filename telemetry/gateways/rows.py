@@ -24,8 +24,9 @@ class Rows:
         """Raises `django.db.Error` when the database does not answer; the next question tries anew."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, _with_connection, question, args)
 
-    async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, connections.close_all)
+    def close(self) -> None:
+        """Let the connection go, once the question under way is answered. Does not wait, so nothing can cut it short."""
+        self._thread.submit(connections.close_all)
         self._thread.shutdown(wait=False)
 
 

@@ -20,11 +20,11 @@ class Wire:
         self.robot, self.session, self.seq = robot, 0, {"critical": 0, "lossy": 0}
 
     async def __aenter__(self) -> "Wire":
-        assert (await self.socket.connect())[0]
+        assert (await self.socket.connect(timeout=5))[0]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.socket.disconnect()
+        await self.socket.disconnect(timeout=5)
 
     async def hello(self) -> dict[str, Any]:
         await self.send({"type": "hello", "v": 1, "robot": self.robot, "msg_id": str(uuid.uuid4()), "data": {}})

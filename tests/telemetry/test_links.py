@@ -1,0 +1,311 @@
+"""The links that a process owns: one per robot, commands in order and again until acknowledged, access that ends."""
+
+import asyncio
+import json
+import uuid
+
+import msgspec
+import pytest
+import redis
+from django.db import OperationalError, connection, transaction
+
+from fleet import actions
+from fleet.history import by_user
+from fleet.models import Command
+from missions import actions as mission_actions
+from telemetry import protocol, stream
+from telemetry.gateways import links
+from telemetry.gateways.links import RETRY_S, Link, Links
+from telemetry.gateways.rows import OpenCommand, Rows
+from tests.actors import SYSTEM
+from tests.telemetry.wire import Wire
+
+ONE, TWO, THREE = (uuid.UUID(int=n) for n in (1, 2, 3))
+
+
+# --- one link in memory, with its own clock
+
+
+@pytest.fixture
+def link():
+    return Link("RB-001", 7, 1, send=None, close=None)
+
+
+def opened(*commands):
+    return [OpenCommand(id, kind, f"{kind} {id.int}") for id, kind in commands]
+
+
+def test_commands_go_out_in_order_and_stops_before_all_others(link):
+    link.learn(opened((ONE, "mission.assign"), (TWO, "mission.pause"), (THREE, "robot.stop")))
+    assert link.take_due(0.0) == ["robot.stop 3", "mission.assign 1", "mission.pause 2"]
+    assert link.take_due(0.0) == []
+
+
+def test_a_stop_goes_out_while_others_wait_for_their_next_try(link):
+    link.learn(opened((ONE, "mission.assign")))
+    link.take_due(0.0)
+    link.learn(opened((ONE, "mission.assign"), (TWO, "robot.stop")))
+    assert link.take_due(0.1) == ["robot.stop 2"]
+
+
+def test_an_unacknowledged_command_is_sent_again_after_1_2_4_8_16_s_and_then_every_16(link):
+    link.learn(opened((ONE, "mission.assign")))
+    sent = []
+    for tenths in range(1000):
+        link.learn(opened((ONE, "mission.assign")))
+        sent += [tenths / 10] * len(link.take_due(tenths / 10))
+    assert RETRY_S == (1, 2, 4, 8, 16)
+    assert sent == [0, 1, 3, 7, 15, 31, 47, 63, 79, 95]
+
+
+def test_an_acknowledged_command_is_not_sent_again_until_it_was_done_and_opened_again(link):
+    link.learn(opened((ONE, "mission.assign")))
+    assert link.acknowledge(ONE) is None  # it was not sent yet
+    link.take_due(0.0)
+    assert link.acknowledge(ONE).command.id == ONE
+    assert link.acknowledge(ONE) is None
+    link.learn(opened((ONE, "mission.assign")))
+    assert link.take_due(100.0) == []
+    link.learn([])
+    link.learn(opened((ONE, "mission.assign")))
+    assert link.take_due(101.0) == ["mission.assign 1"]
+
+
+def test_a_withdrawn_command_is_forgotten(link):
+    link.learn(opened((ONE, "mission.assign")))
+    link.take_due(0.0)
+    link.learn([])
+    assert link.take_due(100.0) == []
+    assert link.acknowledge(ONE) is None
+
+
+# --- real links
+
+
+@pytest.fixture
+def streams(settings, monkeypatch):
+    monkeypatch.setattr(links, "LOOK_S", 0.03)
+    with redis.Redis.from_url(settings.REDIS_URL) as durable:
+        durable.flushdb()
+        yield durable
+
+
+@pytest.fixture
+async def ask():
+    rows = Rows()
+    yield rows.ask
+    rows.close()
+
+
+@pytest.fixture
+def token(transactional_db, streams, robot):
+    return actions.issue_credential("RB-001", by=SYSTEM)
+
+
+def written(durable):
+    key = stream.key(stream.partition_of("RB-001"))
+    return [json.loads(fields[b"raw"]) for _, fields in durable.xrange(key)]
+
+
+async def until(durable, count):
+    async with asyncio.timeout(5):
+        while len(found := written(durable)) < count:
+            await asyncio.sleep(0)
+    return found
+
+
+async def test_the_newer_link_wins_and_the_older_is_closed(token):
+    async with Wire(token) as old:
+        await old.hello()
+        async with Wire(token) as new:
+            assert (await new.hello())["session"] == 2
+            assert await old.closed() == protocol.REPLACED
+            await new.say("robot.state", {"mode": "idle"})
+            assert (await new.hear())["verdict"] == "stored"
+
+
+async def test_a_link_is_closed_when_another_process_has_the_newer_one(token, ask):
+    def elsewhere():
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE telemetry_link SET session = session + 1")
+
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(elsewhere)
+        assert await robot.closed() == protocol.REPLACED
+
+
+def revoke():
+    actions.revoke_credential("RB-001", actions.Robot(pk="RB-001").credentials.get(label="").number, by=SYSTEM)
+
+
+def retire():
+    actions.retire_robot("RB-001", by=SYSTEM)
+
+
+@pytest.mark.parametrize("take_away", [revoke, retire])
+async def test_a_link_is_closed_when_its_credential_or_robot_is_no_longer_valid(token, ask, take_away):
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(take_away)
+        assert await robot.closed() == protocol.UNAUTHORISED
+
+
+async def test_another_credential_of_the_robot_may_be_revoked_without_harm(token, ask):
+    await ask(lambda: actions.issue_credential("RB-001", label="spare", by=SYSTEM))
+    spare = await ask(lambda: actions.Robot(pk="RB-001").credentials.get(label="spare").number)
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(lambda: actions.revoke_credential("RB-001", spare, by=SYSTEM))
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        assert (await robot.hear())["type"] == "robot.stop"
+
+
+async def test_a_command_is_marked_as_sent_then_sent_as_written_and_delivery_goes_on_the_stream(token, streams, ask):
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+        frame = await robot.hear()
+        command = await ask(Command.objects.get)
+        assert frame == json.loads(command.body)
+        assert command.sent_at is not None
+        await robot.send({"type": "ack", "msg_id": frame["msg_id"]})
+        await robot.send({"type": "ack", "msg_id": frame["msg_id"]})
+        await robot.send({"type": "ack", "msg_id": str(uuid.uuid4())})
+        await robot.say("robot.stopped", {"reply_to": frame["msg_id"]})
+        assert (await robot.hear())["verdict"] == "stored"
+        told = [protocol.decode_up(json.dumps(entry)) for entry in await until(streams, 2)]
+    assert [(up.type, up.session) for up in told] == [("command.delivered", 0), ("robot.stopped", 1)]
+    assert told[0].data == {"command": command.id}
+
+
+async def test_commands_wait_for_a_link_and_come_in_order(token, ask, dispatched, supervisor):
+    await ask(lambda: mission_actions.pause_mission(dispatched.pk, by=by_user(supervisor)))
+    assert not await ask(lambda: Command.objects.exclude(sent_at=None).exists())
+    async with Wire(token) as robot:
+        await robot.hello()
+        assert [(await robot.hear())["type"] for _ in range(2)] == ["mission.assign", "mission.pause"]
+
+
+async def test_a_mission_that_is_cancelled_before_its_assignment_left_is_never_sent(token, ask, dispatched, supervisor):
+    await ask(lambda: mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor)))
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        assert (await robot.hear())["type"] == "robot.stop"
+        assert not await ask(lambda: Command.objects.filter(kind="mission.assign").exclude(sent_at=None).exists())
+
+
+async def test_a_command_that_somebody_is_changing_does_not_hold_up_others(token, ask, dispatched):
+    holding = Rows()
+    entered = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    released = asyncio.Event()
+
+    def hold():
+        with transaction.atomic():
+            Command.objects.select_for_update().get(kind="mission.assign")
+            loop.call_soon_threadsafe(entered.set)
+            asyncio.run_coroutine_threadsafe(released.wait(), loop).result(10)
+
+    task = asyncio.create_task(holding.ask(hold))
+    await entered.wait()
+    try:
+        async with Wire(token) as robot:
+            await robot.hello()
+            await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+            assert (await robot.hear())["type"] == "robot.stop"
+            released.set()
+            assert (await robot.hear())["type"] == "mission.assign"
+    finally:
+        released.set()
+        await task
+        holding.close()
+
+
+async def test_delivery_that_could_not_be_stored_is_asked_for_again(token, streams, ask, monkeypatch):
+    failures = [stream.Unavailable("down")]
+    store = stream.Intake.store
+
+    async def flaky(self, *args):
+        if failures:
+            raise failures.pop()
+        return await store(self, *args)
+
+    monkeypatch.setattr(stream.Intake, "store", flaky)
+    monkeypatch.setattr(links, "RETRY_S", (0.05,))
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        for _ in range(2):
+            frame = await robot.hear()
+            await robot.send({"type": "ack", "msg_id": frame["msg_id"]})
+        assert (await until(streams, 1))[0]["type"] == "command.delivered"
+
+
+async def test_a_hint_brings_a_command_at_once(token, ask, settings, monkeypatch):
+    monkeypatch.setattr(links, "LOOK_S", 600)
+    look, looked = links.look, asyncio.Queue()
+
+    def counted(asked):
+        seen = look(asked)
+        loop.call_soon_threadsafe(looked.put_nowait, len(seen))
+        return seen
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(links, "look", counted)
+    async with Wire(token) as robot:
+        await robot.hello()
+        await looked.get()
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        async with asyncio.timeout(5):
+            with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live:
+                live.publish("commands", "no list")
+                while not live.publish("commands", msgspec.json.encode(["RB-777", "RB-001"])):
+                    await asyncio.sleep(0)  # the subscription is on its way
+        assert (await robot.hear())["type"] == "robot.stop"
+
+
+async def test_without_the_live_redis_a_stop_reaches_the_robot_all_the_same(token, ask, settings):
+    settings.LIVE_REDIS_URL = "redis://127.0.0.1:1/0"
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        assert (await robot.hear())["type"] == "robot.stop"
+
+
+async def test_known_commands_are_still_sent_while_the_database_is_away_and_links_stay(token, ask, monkeypatch):
+    monkeypatch.setattr(links, "RETRY_S", (0.05,))
+    look, away = links.look, True
+
+    def flaky(asked):
+        if away:
+            raise OperationalError("gone")
+        return look(asked)
+
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        first = await robot.hear()
+        monkeypatch.setattr(links, "look", flaky)
+        assert await robot.hear() == first
+        away = False
+        await robot.send({"type": "ack", "msg_id": first["msg_id"]})
+        await robot.say("robot.heartbeat", {"battery": 50})
+        while (heard := await robot.hear()) == first:
+            pass
+        assert heard["verdict"] == "seen"
+
+
+async def test_one_link_that_cannot_be_written_to_does_not_stop_the_others(token, ask, other_robot, monkeypatch):
+    other_token = await ask(lambda: actions.issue_credential("RB-002", by=SYSTEM))
+    async with Wire(token) as broken, Wire(other_token, "RB-002") as robot:
+        await broken.hello()
+        await robot.hello()
+
+        async def fail(text):
+            raise RuntimeError("broken pipe")
+
+        Links._here._by_robot["RB-001"].send = fail
+        await ask(lambda: [actions.stop_robot(r, by=SYSTEM) for r in ("RB-001", "RB-002")])
+        assert (await robot.hear())["type"] == "robot.stop"
