@@ -1,0 +1,189 @@
+"""kill -9 of workers, again and again: nothing is lost, nothing happens twice, the next one takes over soon."""
+
+import json
+import math
+import signal
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+import redis
+from django.conf import settings
+from django.db import connection
+
+from fleet import actions as fleet_actions
+from fleet.history import Origin
+from fleet.models import Event, Robot
+from missions import actions, invariants
+from missions.models import DeadLetter, Mission
+from telemetry import stream
+from telemetry.models import FailedTry, Partition, ProcessedMessage, Watermark
+from tests.actors import SYSTEM, online
+from tests.chaos.scripted_robots import Cast
+from tests.eventually import eventually
+from tests.telemetry.robots_talk import message, whole_life
+
+pytestmark = [pytest.mark.processes, pytest.mark.django_db(transaction=True)]
+
+HOOKS = ("before_decide", "before_commit", "before_ack")
+KILLS, WORKERS, ROBOTS, STEPS = 21, 3, 12, 6
+
+
+def fleet_of(site, brand, count: int, steps: int) -> list[Mission]:
+    """Robots with one dispatched mission each."""
+    by = Origin("system", actor_name="test")
+    missions = []
+    for n in range(count):
+        robot = f"RB-{n:03}"
+        fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, by=SYSTEM)
+        online(robot, at=datetime.now(UTC))
+        work = [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 600}] * steps
+        pk = actions.draft_mission(title=f"Round {n}", site=site, robot=robot, steps=work, by=by)
+        actions.dispatch_mission(pk, by=by)
+        missions.append(Mission.objects.get(pk=pk))
+    return missions
+
+
+def test_workers_killed_at_every_hook_lose_nothing_and_double_nothing(site, brand, start_worker, tmp_path, capsys):
+    missions = fleet_of(site, brand, ROBOTS, STEPS)
+    note, cast = tmp_path / "deaths", Cast()
+    lives = 0
+
+    def another():
+        nonlocal lives
+        hook, after = (HOOKS[lives % 3], 1 + lives % 4) if lives < KILLS else ("", 1)
+        lives += 1
+        return start_worker(die_at=hook, after=after, note=str(note))
+
+    lines = {m.robot_id: whole_life(m, STEPS) for m in missions}
+    share = STEPS + 2
+    alive, deaths = [another() for _ in range(WORKERS)], 0
+    give_up = time.monotonic() + 50
+    while deaths < KILLS and time.monotonic() < give_up:
+        for worker in [w for w in alive if w.poll() is not None]:
+            assert worker.returncode == -signal.SIGKILL
+            deaths += 1
+            alive.remove(worker)
+            alive.append(another())
+        told = math.ceil(share * (deaths + 1) / (KILLS + 1))  # missions move on as the killing does
+        cast.play([next_line(cast, robot, lines[robot], share - told) for robot in lines])
+        time.sleep(0.1)
+    while any(lines.values()):
+        cast.play([next_line(cast, robot, lines[robot], 0) for robot in lines if lines[robot]])
+    said = [(robot, line["msg_id"]) for robot, every in cast.said.items() for line in every]
+    eventually(lambda: ProcessedMessage.objects.count() == len(said), 15, "everything said is applied")
+    eventually(lambda: pending() == 0, 5, "everything applied is acknowledged")
+
+    assert deaths >= 20
+    wounds = [json.loads(line) for line in note.read_text().splitlines()]
+    assert {w["where"] for w in wounds} == set(HOOKS)
+    processed = ProcessedMessage.objects.values_list("robot_id", "msg_id")
+    assert Counter((robot, str(msg)) for robot, msg in processed) == Counter(said)
+    assert_one_event_per_edge(missions)
+    assert dict(Watermark.objects.values_list("robot_id", "applied_seq")) == {r: len(s) for r, s in cast.said.items()}
+    assert not DeadLetter.objects.exists()
+    assert not FailedTry.objects.exists()  # being killed is no fault of a message
+    assert invariants.check() == []
+    gaps = take_over_times(wounds)
+    with capsys.disabled():
+        print(f"\n  {deaths} workers killed, {len(said)} messages; from a death to the next event of its partitions: "
+              f"median {gaps[len(gaps) // 2]:.2f} s, worst {gaps[-1]:.2f} s")  # fmt: skip
+    assert gaps[-1] < 3.0
+
+
+def next_line(cast: Cast, robot: str, mine: list[dict], keep: int) -> dict:
+    """The robot's next receipt while more than `keep` are left, else small talk."""
+    if len(mine) > keep:
+        return {**mine.pop(0), "seq": cast.next_seq(robot)}
+    return cast.state(robot)
+
+
+def pending() -> int:
+    client = redis.from_url(settings.REDIS_URL)
+    with client:
+        return sum(client.xpending(name, stream.GROUP)["pending"] for name in client.keys("in:*"))
+
+
+def assert_one_event_per_edge(missions: list[Mission]) -> None:
+    """By SQL, straight from the history: each edge of each mission once, in order, and no other."""
+    steps = [f"mission.step_{what}" for _ in range(STEPS - 1) for what in ("completed", "started")]
+    expected = ["mission.started", *steps, "mission.step_completed", "mission.succeeded"]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT aggregate, array_agg(kind ORDER BY seq), count(*), count(DISTINCT seq), max(seq) FROM fleet_event"
+            " WHERE aggregate LIKE 'mission:%' GROUP BY aggregate"
+        )
+        rows = cursor.fetchall()
+    assert len(rows) == len(missions)
+    for aggregate, kinds, count, distinct, last in rows:
+        assert kinds == ["mission.drafted", "mission.dispatched", *expected], aggregate
+        assert count == distinct == last
+    assert set(Mission.objects.values_list("state", flat=True)) == {"success"}
+
+
+def take_over_times(wounds: list[dict]) -> list[float]:
+    """Seconds from each owner's death to the next event of its partition; a heir that dies first starts it anew."""
+    applied: dict[int, list[float]] = {}
+    for robot, at in ProcessedMessage.objects.order_by("applied_at").values_list("robot_id", "applied_at"):
+        applied.setdefault(stream.partition_of(robot), []).append(at.timestamp())
+    deaths: dict[int, list[float]] = {}
+    for wound in wounds:
+        for p in wound["partitions"]:
+            deaths.setdefault(p, []).append(wound["at"])
+    gaps = []
+    for p, times in deaths.items():
+        for died, heir_died in pairwise([*sorted(times), math.inf]):
+            after = next((at for at in applied.get(p, ()) if at > died), math.inf)
+            if after < heir_died:
+                gaps.append(after - died)
+    return sorted(gaps)
+
+
+def test_the_mission_of_a_robot_killed_for_good_ends_by_policy_and_the_robot_is_on_hold(site, brand, start_worker):
+    brand.suspect_after_s, brand.offline_after_s, brand.abandon_after_s = 1, 2, 1
+    brand.save()
+    [mission] = fleet_of(site, brand, 1, 2)
+    cast = Cast()
+    start_worker(grace_s=0.5, **{"missions.decide.STOP_S": 3, "missions.decide.STOP_RESEND_S": 1})
+    cast.play([message(mission.robot_id, "mission.accepted", 1, mission=mission)])  # its last words
+    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing", 10)
+    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "aborted", 20)
+    ended = Mission.objects.get(pk=mission.pk)
+    assert (ended.abort_reason, ended.stop_confirmed) == ("robot_fault", False)
+    assert "offline" in ended.abort_detail
+    robot = Robot.objects.get(pk=mission.robot_id)
+    assert robot.presence == "offline"
+    hold = robot.holds.get()
+    assert (hold.kind, hold.released_at, hold.mission) == ("unconfirmed", None, mission.pk)
+    kinds = list(Event.objects.filter(aggregate=f"mission:{mission.pk}").order_by("seq").values_list("kind", flat=True))
+    assert kinds.index("mission.robot_lost") < kinds.index("mission.stop_requested") < kinds.index("mission.aborted")
+
+
+def test_a_worker_told_to_stop_gives_its_partitions_back_within_a_second(manage):
+    worker = manage("worker")
+    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
+    began = time.monotonic()
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(5) == 0
+    assert time.monotonic() - began < 1.0
+    assert not Partition.objects.exclude(owner="").exists()
+    assert "Traceback" not in worker.stderr.read()
+
+
+def test_a_frozen_worker_that_wakes_up_after_the_take_over_writes_nothing(site, brand, start_worker, tmp_path):
+    [mission] = fleet_of(site, brand, 1, 2)
+    cast = Cast()
+    frozen = start_worker()
+    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
+    frozen.send_signal(signal.SIGSTOP)
+    start_worker()
+    accepted, first, *_ = whole_life(mission, 2)
+    cast.play([accepted])
+    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing", 10)
+    frozen.send_signal(signal.SIGCONT)
+    cast.play([first])
+    eventually(lambda: Mission.objects.get(pk=mission.pk).current_step == 2, 5)
+    eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, 5, "both have a share again")
+    assert ProcessedMessage.objects.count() == 2
