@@ -2,7 +2,9 @@
 
 import os
 
+from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
 from django.urls import path
 
@@ -11,11 +13,13 @@ http = get_asgi_application()  # before any consumer is imported
 
 from fleet import startup  # noqa: E402
 from telemetry.gateways.ws import robot_socket  # noqa: E402
+from telemetry.live.consumer import live_page  # noqa: E402
 
 startup.check()
 
 sockets = URLRouter(
     [
+        path("live/ws", AllowedHostsOriginValidator(AuthMiddlewareStack(live_page))),
         path("robot/v1/ws", robot_socket),  # no cookies: a bearer token
     ]
 )

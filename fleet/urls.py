@@ -1,7 +1,7 @@
 """All URLs of the site."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
 from telemetry import health
 
@@ -9,4 +9,5 @@ urlpatterns = [
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("admin/", admin.site.urls),
+    path("", include("telemetry.urls")),
 ]

@@ -1,0 +1,214 @@
+"""The board: what is known and shown of the whole fleet, what is dirty, and what each socket has still to be sent.
+
+Plain memory without I/O or clock. The hub brings dirty signals and loaded rows, and carries the frames away.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from missions.models import FINAL
+from telemetry.live import fragments
+from telemetry.live.fragments import EVERYWHERE, Fragment
+from telemetry.live.loading import Loaded, MissionRow, RobotRow, Versions
+from telemetry.snapshots import Snapshot
+
+LINGER_S = 10.0  # a mission that has ended stays in the strip for so long, so that people see how
+UNACKED = 2  # frames on their way to one browser
+
+
+class Dirty(NamedTuple):
+    """What to look at: rows in the database, live facts in Redis. `all`: everything there is."""
+
+    all: bool
+    robots: set[str]
+    missions: set[str]
+    live: set[str]
+
+    def __bool__(self) -> bool:
+        return self.all or bool(self.robots or self.missions or self.live)
+
+
+class Viewer:
+    """One socket: what its browser shows, what has changed since, and how many frames it has not confirmed."""
+
+    def __init__(self, view: int | None = EVERYWHERE) -> None:
+        self.view = view
+        self.n = 0
+        self.acked = 0
+        self.shown: set[str] = set()
+        self.pending: set[str] = set()
+        self.snapshot_due = True
+
+    def ack(self, n: int) -> None:
+        if self.acked < n <= self.n:
+            self.acked = n
+
+    @property
+    def ready(self) -> bool:
+        return (self.snapshot_due or bool(self.pending)) and self.n - self.acked < UNACKED
+
+
+class Board:
+    """Everything that any socket of this process may show."""
+
+    def __init__(self) -> None:
+        self.robots: dict[str, RobotRow] = {}
+        self.missions: dict[str, MissionRow] = {}
+        self.snapshots: dict[str, Snapshot] = {}
+        self.fragments: dict[str, Fragment] = {}  # by key: DOM id, or DOM id@view
+        self.buckets: dict[str, tuple[int, str]] = {}  # robot → its site and its part of the bar
+        self.ended: dict[tuple[int, str], int] = {}
+        self.lingering: dict[str, float] = {}  # mission that has ended → until when it stays
+        self.viewers: set[Viewer] = set()
+        self.loaded = False
+        self._dirty = Dirty(True, set(), set(), set())
+
+    # --- dirty signals
+
+    def signal(self, signals: Iterable[Any]) -> None:
+        """Signals as they come from Redis, `[kind, id, scope, at_ms]`; what is not understood is skipped."""
+        for kind, entity_id, scope, *_ in signals:
+            if kind == "mission":
+                self._dirty.missions.add(entity_id)
+            elif kind == "robot":
+                (self._dirty.live if scope == "live" else self._dirty.robots).add(entity_id)
+
+    def all_dirty(self) -> None:
+        self._dirty = Dirty(True, set(), set(), set())
+
+    def compare(self, found: Versions) -> None:
+        """Find what was missed: every entity whose version in the database is not the one that is shown."""
+        for known, now, dirty in (
+            (self.robots, found.robots, self._dirty.robots),
+            ({k: m for k, m in self.missions.items() if m.state not in FINAL}, found.missions, self._dirty.missions),
+        ):
+            dirty |= {key for key, version in now.items() if key not in known or known[key].version < version}
+            dirty |= known.keys() - now.keys()
+        if found.ended != self.ended:
+            self.ended = found.ended
+            self._changed(self._count())
+
+    def take(self) -> Dirty:
+        """What to load now; from here on new signals collect anew."""
+        dirty, self._dirty = self._dirty, Dirty(False, set(), set(), set())
+        return dirty
+
+    def give_back(self, dirty: Dirty) -> None:
+        """It could not be loaded: it is still dirty."""
+        new = self._dirty
+        self._dirty = Dirty(
+            dirty.all or new.all, dirty.robots | new.robots, dirty.missions | new.missions, dirty.live | new.live
+        )
+
+    # --- what was loaded
+
+    def put(self, dirty: Dirty, rows: Loaded, snapshots: dict[str, Snapshot], now: float) -> None:
+        """Take in what was loaded for `dirty`, render what became different, and queue it for every viewer."""
+        changed: set[str] = set()
+        robots = self.robots.keys() | rows.robots.keys() if dirty.all else dirty.robots
+        missions = self.missions.keys() if dirty.all else dirty.missions
+        for robot_id in robots - rows.robots.keys():
+            self.robots.pop(robot_id, None)
+            self.buckets.pop(robot_id, None)
+            changed |= self._drop(fragments.robot_id(robot_id))
+        for mission_id in missions - rows.missions.keys() - self.lingering.keys():
+            self.missions.pop(mission_id, None)
+            changed |= self._drop(fragments.mission_id(mission_id))
+        self.robots.update(rows.robots)
+        self.snapshots.update(snapshots)
+        for robot_id in rows.robots.keys() | snapshots.keys():
+            if robot_id in self.robots:
+                changed |= self._render_robot(robot_id)
+        for mission_id, row in rows.missions.items():
+            if mission_id not in self.missions and row.state in FINAL:
+                continue  # it had ended before anybody saw it open
+            if row.state in FINAL:
+                self.lingering.setdefault(mission_id, now + LINGER_S)
+            self.missions[mission_id] = row
+            changed |= self._keep(fragments.mission_id(mission_id), fragments.mission(row))
+        self.loaded = True
+        self._changed(changed | self._count())
+
+    def forget_ended(self, now: float) -> None:
+        """Missions that ended a while ago leave the strip."""
+        for mission_id in [m for m, until in self.lingering.items() if until <= now]:
+            del self.lingering[mission_id]
+            self.missions.pop(mission_id, None)
+            self._changed(self._drop(fragments.mission_id(mission_id)))
+
+    def _render_robot(self, robot_id: str) -> set[str]:
+        row = self.robots[robot_id]
+        fragment, bucket = fragments.robot(row, self.snapshots.get(robot_id))
+        self.buckets[robot_id] = (row.site, bucket)
+        return self._keep(fragment.dom_id, fragment)
+
+    def _count(self) -> set[str]:
+        changed: set[str] = set()
+        robots: dict[int | None, Counter[str]] = {EVERYWHERE: Counter()}
+        missions: dict[int | None, Counter[str]] = {EVERYWHERE: Counter()}
+        for site, bucket in self.buckets.values():
+            for view in (EVERYWHERE, site):
+                robots.setdefault(view, Counter())[bucket] += 1
+        for row in self.missions.values():
+            if row.state not in FINAL:
+                for view in (EVERYWHERE, row.site):
+                    missions.setdefault(view, Counter())["executing" if row.dispatched_at else "waiting"] += 1
+        for (site, state), count in self.ended.items():
+            for view in (EVERYWHERE, site):
+                missions.setdefault(view, Counter())[state] += count
+        for view in robots.keys() | missions.keys() | {v.view for v in self.viewers}:
+            fragment = fragments.counts(view, robots.get(view, Counter()), missions.get(view, Counter()))
+            changed |= self._keep(f"counts@{view}", fragment)
+        return changed
+
+    def _keep(self, key: str, fragment: Fragment) -> set[str]:
+        before = self.fragments.get(key)
+        if before is not None and before.html == fragment.html and before.views == fragment.views:
+            return set()
+        self.fragments[key] = fragment
+        return {key}
+
+    def _drop(self, key: str) -> set[str]:
+        return {key} if self.fragments.pop(key, None) else set()
+
+    def _changed(self, keys: set[str]) -> None:
+        for viewer in self.viewers:
+            if not viewer.snapshot_due:
+                viewer.pending |= {
+                    k
+                    for k in keys
+                    if k in viewer.shown or (k in self.fragments and self.fragments[k].shown_in(viewer.view))
+                }
+
+    # --- frames
+
+    def shown(self, view: int | None) -> list[tuple[str, Fragment]]:
+        """Everything that a view shows, the worst first."""
+        found = [(key, f) for key, f in self.fragments.items() if f.shown_in(view)]
+        return sorted(found, key=lambda kf: (kf[1].kind, *kf[1].rank))
+
+    def frame(self, viewer: Viewer) -> str:
+        """The next frame for one socket: a snapshot that replaces everything, or the newest of what changed."""
+        whole = viewer.snapshot_due
+        if whole:
+            put = self.shown(viewer.view)
+            gone: list[str] = []
+            viewer.shown = {key for key, _ in put}
+        else:
+            put, gone = [], []
+            for key in viewer.pending:
+                fragment = self.fragments.get(key)
+                if fragment is not None and fragment.shown_in(viewer.view):
+                    put.append((key, fragment))
+                    viewer.shown.add(key)
+                elif key in viewer.shown:
+                    viewer.shown.discard(key)
+                    gone.append(key)
+        viewer.snapshot_due = False
+        viewer.pending.clear()
+        viewer.n += 1
+        head = msgspec.json.encode({"n": viewer.n, "whole": whole, "put": [f.dom_id for _, f in put], "gone": gone})
+        return f'{head[:-1].decode()},"content":"{"".join(f.json for _, f in put)}"}}'

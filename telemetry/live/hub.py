@@ -1,0 +1,273 @@
+"""The hub: one per web process and event loop, between dirty signals and browsers.
+
+It listens, merges, loads once, renders once and sends each socket one frame per tick. It lives from the first socket
+to the last.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+import redis.asyncio
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
+
+from telemetry import snapshots
+from telemetry.live import access, loading
+from telemetry.live.board import Board, Dirty, Viewer
+from telemetry.live.fragments import EVERYWHERE
+
+log = logging.getLogger(__name__)
+TICK_S = 0.05  # at most 20 ticks a second; a quiet hub ticks at once
+CHECK_S = 2.0  # the database is asked what was missed
+BEAT_S = 3.0
+ACCESS_S = 15.0  # who may no longer look is shown out (I11: within 30 s)
+SILENT_S = 6.0  # a link to Redis without a word for so long is made anew
+RETRY_S = 1.0
+
+T = TypeVar("T")
+Send = Callable[[str], Awaitable[None]]
+Close = Callable[[int], Awaitable[None]]
+
+
+class Socket(Viewer):
+    """A viewer with the means to reach its browser, and who it is."""
+
+    def __init__(self, send: Send, close: Close, session_key: str, view: int | None = EVERYWHERE) -> None:
+        super().__init__(view)
+        self.send, self.close, self.session_key = send, close, session_key
+
+
+class Hub:
+    """`join` a socket, tell when it acked, `leave`. `trouble` is why what is shown may be old; empty when all is well."""
+
+    def __init__(self, redis_url: str | None = None) -> None:
+        self.board = Board()
+        self.redis_url = redis_url or settings.LIVE_REDIS_URL
+        self.trouble = ""
+        self.linked: bool | None = None  # to the live Redis; None: not known yet
+        self._beat_now = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._thread = ThreadPoolExecutor(1, "live-hub")  # its own thread has its own database connection
+        self._redis: redis.asyncio.Redis | None = None
+
+    # --- sockets
+
+    def join(self, socket: Socket) -> None:
+        self.board.viewers.add(socket)
+        if not self._tasks:
+            self._redis = redis.asyncio.Redis.from_url(
+                self.redis_url, socket_timeout=1, socket_connect_timeout=1, retry=None
+            )
+            for loop in (self._tick, self._listen, self._check, self._beat, self._guard):
+                self._tasks.append(asyncio.create_task(_forever(loop), name=f"live hub {loop.__name__}"))
+        self._wake.set()
+        self._beat_now.set()
+
+    def acked(self, socket: Socket, n: int, *, again: bool = False) -> None:
+        """The browser has applied frame n, or, with `again`, could not and wants everything anew."""
+        socket.ack(n)
+        socket.snapshot_due |= again
+        if socket.ready:
+            self._wake.set()
+
+    def leave(self, socket: Socket) -> None:
+        self.board.viewers.discard(socket)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        if self._redis is not None:
+            await self._redis.aclose()
+        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: connection.close())
+        self._thread.shutdown(wait=False)
+
+    # --- loops
+
+    async def _tick(self) -> None:
+        """Load what is dirty, then send every ready socket one frame."""
+        await self._wake.wait()
+        self._wake.clear()
+        started = time.monotonic()
+        dirty = self.board.take()
+        if dirty:
+            try:
+                await self._load(dirty)
+            except (DatabaseError, InterfaceError) as error:
+                self.board.give_back(dirty)
+                self._troubled(f"The database does not answer ({type(error).__name__})")
+                await asyncio.sleep(RETRY_S)
+                self._wake.set()
+                return
+            self._well()
+        if self.board.loaded:
+            for socket in [s for s in self.board.viewers if s.ready]:
+                await self._send(socket, self.board.frame(socket))
+        await asyncio.sleep(max(0.0, TICK_S - (time.monotonic() - started)))
+
+    async def _load(self, dirty: Dirty) -> None:
+        rows = loading.Loaded({}, {})
+        if dirty.all or dirty.robots or dirty.missions:
+            robots = None if dirty.all else sorted(dirty.robots)
+            rows = await self._in_thread(lambda: loading.load(robots, sorted(dirty.missions)))
+        wanted = sorted(dirty.live | rows.robots.keys() if dirty.all else dirty.live)
+        self.board.put(dirty, rows, await self._facts(wanted), time.monotonic())
+
+    async def _facts(self, robot_ids: list[str]) -> dict[str, snapshots.Snapshot]:
+        try:
+            assert self._redis is not None
+            return await snapshots.read(self._redis, robot_ids)
+        except (redis.RedisError, OSError) as error:
+            log.debug("no live facts: %s", error)
+            return {}  # the last ones stay, and their age shows
+
+    async def _listen(self) -> None:
+        """Dirty signals. After every new subscription everything is dirty: nobody knows what was missed."""
+        client = redis.asyncio.Redis.from_url(
+            self.redis_url, socket_timeout=SILENT_S, socket_connect_timeout=1, retry=None
+        )
+        try:
+            async with client.pubsub() as listener:
+                await listener.subscribe(snapshots.DIRTY)
+                heard = time.monotonic()
+                while time.monotonic() - heard < SILENT_S:
+                    message = await listener.get_message(timeout=SILENT_S / 3)
+                    if message is None:
+                        await listener.ping()
+                        continue
+                    heard = time.monotonic()
+                    self._hear(message)
+        except (redis.RedisError, OSError) as error:
+            if self.linked:
+                log.warning("lost the live Redis (%s); changes come from the database meanwhile", error)
+        finally:
+            self.linked = False
+            self._beat_now.set()
+            await client.aclose()
+        await asyncio.sleep(RETRY_S)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if message["type"] == "subscribe":
+            self.linked = True
+            self._beat_now.set()
+            self.board.all_dirty()
+        elif message["type"] == "message":
+            try:
+                self.board.signal(msgspec.json.decode(message["data"]))
+            except (msgspec.MsgspecError, TypeError, ValueError):
+                log.warning("not a dirty signal: %.80r", message["data"])
+                return
+        else:
+            return
+        self._wake.set()
+
+    async def _check(self) -> None:
+        """What was missed: signals may be lost, the database is the truth."""
+        await asyncio.sleep(CHECK_S)
+        try:
+            found = await self._in_thread(loading.versions)
+        except (DatabaseError, InterfaceError) as error:
+            self._troubled(f"The database does not answer ({type(error).__name__})")
+            return
+        self.board.forget_ended(time.monotonic())
+        if self.board.loaded:
+            self._well()
+            self.board.compare(found)
+            self._wake.set()
+
+    async def _beat(self) -> None:
+        """Tells every browser that the line is up, and whether what it shows can be trusted."""
+        beat = {"beat": snapshots.now_ms(), "trouble": self.trouble, "slow": self.linked is False}
+        text = msgspec.json.encode(beat).decode()
+        for socket in list(self.board.viewers):
+            await self._send(socket, text)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._beat_now.wait(), BEAT_S)
+        self._beat_now.clear()
+
+    async def _guard(self) -> None:
+        """Closes the sockets of those who were signed out, or lost the permission."""
+        await asyncio.sleep(ACCESS_S)
+        sockets = list(self.board.viewers)
+        try:
+            verdicts = await self._in_thread(
+                lambda: {s: access.refusal(access.user_of(s.session_key)) for s in sockets}
+            )
+        except (DatabaseError, InterfaceError):
+            return
+        for socket, code in verdicts.items():
+            if code:
+                self.leave(socket)
+                await socket.close(code)
+
+    # --- means
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _with_connection, work)
+
+    async def _send(self, socket: Socket, text: str) -> None:
+        try:
+            await socket.send(text)
+        except Exception as error:
+            log.debug("a socket has gone: %r", error)
+            self.leave(socket)
+
+    def _troubled(self, why: str) -> None:
+        if not self.trouble:
+            log.warning("live page: %s", why)
+            self._beat_now.set()
+        self.trouble = why
+
+    def _well(self) -> None:
+        if self.trouble:
+            log.warning("live page: the database answers again")
+            self._beat_now.set()
+        self.trouble = ""
+
+
+def _with_connection(work: Callable[[], T]) -> T:
+    connection.close_if_unusable_or_obsolete()
+    try:
+        return work()
+    except (DatabaseError, InterfaceError):
+        connection.close()
+        raise
+
+
+async def _forever(step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    while True:
+        try:
+            await step()
+        except Exception:
+            log.exception("live hub: %s failed; it goes on", step.__name__)
+            await asyncio.sleep(RETRY_S)
+
+
+_hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
+
+
+def join(socket: Socket) -> Hub:
+    """The hub of this loop, made for the first socket."""
+    loop = asyncio.get_running_loop()
+    hub = _hubs.get(loop)
+    if hub is None:
+        hub = _hubs[loop] = Hub()
+    hub.join(socket)
+    return hub
+
+
+async def leave(hub: Hub, socket: Socket) -> None:
+    """The last socket takes the hub with it."""
+    hub.leave(socket)
+    loop = asyncio.get_running_loop()
+    if not hub.board.viewers and _hubs.get(loop) is hub:
+        del _hubs[loop]
+        await hub.stop()

@@ -1,0 +1,179 @@
+"""What the live page needs of the database: one statement per load, for the entities asked for and no others."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from django.db import connection
+
+from missions.models import OPEN
+
+LONG = 300  # characters of a text that a card can ever show
+
+
+class Hold(msgspec.Struct):
+    number: int
+    kind: str
+    why: str
+    by: str
+    since: datetime
+    confirmed_at: datetime | None
+
+
+class RobotRow(msgspec.Struct):
+    """A robot as its card shows it. `mission_…` is the dispatched open mission, `next_title` the one that waits."""
+
+    id: str
+    version: int
+    site: int
+    name: str
+    mode: str
+    mode_since: datetime | None
+    presence: str
+    presence_since: datetime | None
+    fault: str
+    holds: list[Hold]
+    next_title: str | None
+    mission: str | None
+    mission_version: int | None
+    mission_title: str | None
+    mission_state: str | None
+    mission_step: int | None
+    mission_steps: int | None
+    mission_command: str | None
+    mission_params: dict[str, Any] | None
+    mission_dispatched_at: datetime | None
+    mission_paused_at: datetime | None
+    mission_stop_requested_at: datetime | None
+    mission_stop_requested_by: str | None
+
+
+class MissionRow(msgspec.Struct):
+    """A mission as its row in the strip shows it. `robot_busy_with` is the title of what its robot does instead."""
+
+    id: str
+    version: int
+    site: int
+    title: str
+    state: str
+    step: int
+    steps: int
+    command: str | None
+    params: dict[str, Any] | None
+    robot: str | None
+    robot_name: str | None
+    robot_presence: str | None
+    robot_presence_since: datetime | None
+    robot_held: bool
+    robot_busy_with: str | None
+    priority: int
+    created_at: datetime
+    dispatched_at: datetime | None
+    delivered_at: datetime | None
+    paused_at: datetime | None
+    stop_requested_at: datetime | None
+    stop_requested_by: str
+    stop_confirmed: bool | None
+    abort_reason: str
+    abort_detail: str
+    ended_at: datetime | None
+
+
+class Loaded(NamedTuple):
+    robots: dict[str, RobotRow]
+    missions: dict[str, MissionRow]
+
+
+_OPEN = ", ".join(f"'{state}'" for state in OPEN)
+
+_ROBOTS = f"""
+SELECT 'robot', jsonb_build_object(
+  'id', r.id, 'version', r.version, 'site', r.site_id, 'name', r.name, 'mode', r.mode, 'mode_since', r.mode_since,
+  'presence', r.presence, 'presence_since', r.presence_since, 'fault', left(r.fault, {LONG}),
+  'holds', COALESCE((
+    SELECT jsonb_agg(jsonb_build_object('number', h.number, 'kind', h.kind, 'why', left(h.why, {LONG}), 'by', h.by,
+      'since', h.since, 'confirmed_at', h.confirmed_at) ORDER BY h.number)
+    FROM fleet_hold h WHERE h.robot_id = r.id AND h.released_at IS NULL), '[]'),
+  'next_title', (
+    SELECT w.title FROM missions_mission w WHERE w.robot_id = r.id AND w.state = 'pending' AND w.dispatched_at IS NULL
+    ORDER BY w.priority DESC, w.created_at LIMIT 1),
+  'mission', m.id, 'mission_version', m.version, 'mission_title', m.title, 'mission_state', m.state,
+  'mission_step', m.current_step, 'mission_steps', (SELECT count(*) FROM missions_step n WHERE n.mission_id = m.id),
+  'mission_command', s.command, 'mission_params', s.params,
+  'mission_dispatched_at', m.dispatched_at, 'mission_paused_at', m.paused_at,
+  'mission_stop_requested_at', m.stop_requested_at, 'mission_stop_requested_by', m.stop_requested_by)::text
+FROM fleet_robot r
+LEFT JOIN missions_mission m ON m.robot_id = r.id AND m.dispatched_at IS NOT NULL AND m.state IN ({_OPEN})
+LEFT JOIN missions_step s ON s.mission_id = m.id AND s.number = m.current_step
+WHERE r.retired_at IS NULL"""
+
+_MISSIONS = f"""
+SELECT 'mission', jsonb_build_object(
+  'id', m.id, 'version', m.version, 'site', m.site_id, 'title', m.title, 'state', m.state, 'step', m.current_step,
+  'steps', (SELECT count(*) FROM missions_step n WHERE n.mission_id = m.id), 'command', s.command, 'params', s.params,
+  'robot', r.id, 'robot_name', r.name, 'robot_presence', r.presence, 'robot_presence_since', r.presence_since,
+  'robot_held', EXISTS (SELECT 1 FROM fleet_hold h WHERE h.robot_id = r.id AND h.released_at IS NULL),
+  'robot_busy_with', CASE WHEN m.dispatched_at IS NULL THEN (
+    SELECT b.title FROM missions_mission b
+    WHERE b.robot_id = r.id AND b.dispatched_at IS NOT NULL AND b.state IN ({_OPEN})) END,
+  'priority', m.priority, 'created_at', m.created_at, 'dispatched_at', m.dispatched_at,
+  'delivered_at', m.delivered_at, 'paused_at', m.paused_at, 'stop_requested_at', m.stop_requested_at,
+  'stop_requested_by', m.stop_requested_by, 'stop_confirmed', m.stop_confirmed, 'abort_reason', m.abort_reason,
+  'abort_detail', left(m.abort_detail, {LONG}), 'ended_at', m.ended_at)::text
+FROM missions_mission m
+LEFT JOIN fleet_robot r ON r.id = m.robot_id
+LEFT JOIN missions_step s ON s.mission_id = m.id AND s.number = m.current_step
+WHERE """
+
+_ALL = f"{_ROBOTS} UNION ALL {_MISSIONS} m.state IN ({_OPEN})"
+# a robot that changes also changes why its waiting missions wait
+_SOME = f"""{_ROBOTS} AND r.id = ANY(%(robots)s) UNION ALL {_MISSIONS} m.id = ANY(%(missions)s::uuid[])
+  OR (m.robot_id = ANY(%(robots)s) AND m.state = 'pending' AND m.dispatched_at IS NULL)"""
+
+_VERSIONS = f"""
+SELECT 'robot', id, version FROM fleet_robot WHERE retired_at IS NULL
+UNION ALL SELECT 'mission', id::text, version FROM missions_mission WHERE state IN ({_OPEN})"""
+_ENDED = """
+SELECT site_id, state, count(*) FROM missions_mission WHERE ended_at > now() - interval '24 hours' GROUP BY site_id, state"""
+
+_robot = msgspec.json.Decoder(RobotRow).decode
+_mission = msgspec.json.Decoder(MissionRow).decode
+
+
+def load(robots: Iterable[str] | None, missions: Iterable[str] = ()) -> Loaded:
+    """Rows by id. None: all robots in service and all open missions. What is not there is absent."""
+    found = Loaded({}, {})
+    with connection.cursor() as cursor:
+        if robots is None:
+            cursor.execute(_ALL)
+        else:
+            cursor.execute(_SOME, {"robots": list(robots), "missions": list(missions)})
+        for kind, text in cursor.fetchall():
+            if kind == "robot":
+                robot = _robot(text)
+                found.robots[robot.id] = robot
+            else:
+                mission = _mission(text)
+                found.missions[mission.id] = mission
+    return found
+
+
+class Versions(NamedTuple):
+    """The version of every robot in service and every open mission, and (site, state) → missions ended in 24 h."""
+
+    robots: dict[str, int]
+    missions: dict[str, int]
+    ended: dict[tuple[int, str], int]
+
+
+def versions() -> Versions:
+    """What a page must agree with. Versions only grow, so nothing that commits late can be missed."""
+    found = Versions({}, {}, {})
+    with connection.cursor() as cursor:
+        cursor.execute(_VERSIONS)
+        for kind, entity_id, version in cursor.fetchall():
+            (found.robots if kind == "robot" else found.missions)[entity_id] = version
+        cursor.execute(_ENDED)
+        found.ended.update({(site, state): count for site, state, count in cursor.fetchall()})
+    return found

@@ -1,0 +1,135 @@
+"""The fleet page, and the buttons on its cards: each a POST that checks the permission again and calls an action."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required, permission_required
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils.safestring import mark_safe
+from django.views.decorators.http import require_GET, require_POST
+
+from fleet import actions as robots
+from fleet.history import Origin, by_user
+from fleet.models import Site
+from missions import actions as missions
+from telemetry import snapshots
+from telemetry.live import access, loading
+from telemetry.live.board import Board, Viewer
+
+STEER = {  # permission → class on <body> that shows its buttons
+    "fleet.stop_robot": "can-stop",
+    "fleet.release_robot": "can-release",
+    "missions.pause_mission": "can-pause",
+    "missions.resume_mission": "can-resume",
+    "missions.cancel_mission": "can-cancel",
+}
+
+
+class Verb(NamedTuple):
+    """A button: who may press it, what it does, what is said when it is done."""
+
+    permission: str
+    run: Callable[[Any, Origin, HttpRequest], Any]
+    done: str
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    value = request.GET.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() else None
+
+
+ROBOT_VERBS = {
+    "stop": Verb(
+        "fleet.stop_robot",
+        lambda robot, by, request: robots.stop_robot(robot, by=by, why=request.POST.get("why", "")[:500]),
+        "Stopping {}.",
+    ),
+    "release": Verb(
+        "fleet.release_robot",
+        lambda robot, by, request: robots.release_robot(robot, number=_number(request, "hold"), by=by),
+        "{} is released.",
+    ),
+}
+MISSION_VERBS = {
+    "cancel": Verb(
+        "missions.cancel_mission",
+        lambda mission, by, request: missions.cancel_mission(
+            mission, by=by, reason=request.POST.get("reason", "")[:500]
+        ),
+        "Cancel: {}.",
+    ),
+    "pause": Verb(
+        "missions.pause_mission", lambda mission, by, request: missions.pause_mission(mission, by=by), "Pausing."
+    ),
+    "resume": Verb(
+        "missions.resume_mission",
+        lambda mission, by, request: missions.resume_mission(mission, by=by, version=_number(request, "version")),
+        "Resuming.",
+    ),
+}
+
+
+@require_GET
+@login_required
+@permission_required(access.VIEW, raise_exception=True)
+def fleet(request: HttpRequest) -> HttpResponse:
+    """The live page, complete as it is now; the socket goes on from here."""
+    sites = list(Site.objects.all())
+    view = _number(request, "site")
+    if view not in {site.pk for site in sites}:
+        view = None
+    board, viewer = Board(), Viewer(view)
+    board.viewers.add(viewer)
+    found = loading.load(None)
+    board.compare(loading.versions())
+    board.put(board.take(), found, snapshots.last_known(list(found.robots)), 0.0)
+    shown = {"counts": "", "robots": "", "missions": ""}
+    for _key, fragment in board.shown(view):
+        shown[fragment.kind] += fragment.html
+    context = {
+        "sites": sites,
+        "site": view,
+        "body_class": " ".join(name for permission, name in STEER.items() if request.user.has_perm(permission)),
+        # finished HTML of the templates that every push uses, autoescaped there
+        **{kind: mark_safe(html) for kind, html in shown.items()},  # noqa: S308
+    }
+    response = render(request, "fleet/page.html", context)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@require_POST
+def robot_action(request: HttpRequest, robot_id: str, verb: str) -> HttpResponse:
+    return _act(request, ROBOT_VERBS[verb], robot_id)
+
+
+@require_POST
+def mission_action(request: HttpRequest, mission_id: UUID, verb: str) -> HttpResponse:
+    return _act(request, MISSION_VERBS[verb], mission_id)
+
+
+def _act(request: HttpRequest, verb: Verb, target: Any) -> HttpResponse:
+    """Do it and say so: JSON to a script, a message and the page again to a plain form."""
+    if not request.user.is_authenticated:
+        return _answer(request, 401, "You are signed out. Sign in again, then repeat it.")
+    if not request.user.has_perm(verb.permission):
+        return _answer(request, 403, "Your role does not allow this. Ask an admin if it should.")
+    try:
+        outcome = verb.run(target, by_user(request.user), request)
+    except (robots.Refused, ValidationError) as refused:
+        text = " ".join(refused.messages) if isinstance(refused, ValidationError) else str(refused)
+        return _answer(request, 409, text)
+    return _answer(request, 200, verb.done.format(outcome if isinstance(outcome, str) else target))
+
+
+def _answer(request: HttpRequest, status: int, text: str) -> HttpResponse:
+    if "application/json" in request.headers.get("Accept", ""):
+        return JsonResponse({"text": text}, status=status)
+    if status in (401, 403):
+        return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
+    messages.add_message(request, messages.INFO if status == 200 else messages.ERROR, text)
+    return redirect("fleet")

@@ -1,0 +1,134 @@
+"""Real servers and a real Chromium. Without Chromium these tests are skipped with one line, unless
+DROVER_REQUIRE_BROWSER=1 says that this is a failure."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+import psycopg.conninfo
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from fleet.tether import tied
+from tests.eventually import eventually
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+VIOLATIONS = """
+window.violations = [];
+document.addEventListener('securitypolicyviolation', (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI}`));
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+class Web:
+    """A daphne on the test's database and live Redis. `restart` comes back on the same port."""
+
+    def __init__(self, log: Path) -> None:
+        self.port = free_port()
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        database = psycopg.conninfo.make_conninfo(os.environ["DATABASE_URL"], dbname=connection.settings_dict["NAME"])
+        env = {
+            **os.environ,
+            "DATABASE_URL": database,
+            "REDIS_URL": settings.REDIS_URL,
+            "LIVE_REDIS_URL": settings.LIVE_REDIS_URL,
+            "SECRET_KEY": settings.SECRET_KEY,
+            "SESSION_COOKIE_NAME": settings.SESSION_COOKIE_NAME,
+            "DEBUG": "1",
+        }
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "fleet.asgi:application"],
+                cwd=ROOT, env=env, stdout=log, stderr=log, preexec_fn=tied(),
+            )  # fmt: skip
+        eventually(self._answers, timeout_s=20, what=f"web server on {self.port}")
+
+    def _answers(self) -> bool:
+        assert self.process is not None and self.process.poll() is None, self.log.read_text()[-2000:]
+        with urlopen(f"{self.url}/login/", timeout=2) as response:  # noqa: S310
+            return response.status == 200
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(timeout=10)
+            self.process = None
+
+
+@pytest.fixture
+def web(transactional_db, tmp_path):
+    web = Web(tmp_path / "web.log")
+    web.start()
+    yield web
+    web.stop()
+    log = web.log.read_text()
+    assert "Traceback" not in log, log
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    if CHROMIUM is None:
+        if os.environ.get("DROVER_REQUIRE_BROWSER") == "1":
+            pytest.fail("Chromium is not installed, and DROVER_REQUIRE_BROWSER=1 demands it")
+        pytest.skip("no Chromium on PATH: browser tests are left out")
+    from playwright.sync_api import sync_playwright
+
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # playwright's loop lives in this thread
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture
+def sign_in(chromium, web):
+    """`sign_in(user, **context options)` gives a page of a signed-in person; at the end its console must be clean.
+
+    `page.expected` holds parts of console lines that a test provokes on purpose.
+    """
+    opened = []
+
+    def sign_in(user: User, **options):
+        client = Client()
+        client.force_login(user)
+        context = chromium.new_context(base_url=web.url, **options)
+        name = settings.SESSION_COOKIE_NAME
+        context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": web.url}])
+        context.add_init_script(VIOLATIONS)
+        page = context.new_page()
+        page.expected, said = [], []
+        page.on("console", lambda m: said.append(f"{m.type}: {m.text}") if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: said.append(f"pageerror: {error}"))
+        opened.append((context, page, said))
+        return page
+
+    yield sign_in
+    for context, page, said in opened:
+        violations = page.evaluate("window.violations")
+        context.close()
+        assert violations == []
+        assert [line for line in said if not any(part in line for part in page.expected)] == []
