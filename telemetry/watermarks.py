@@ -12,7 +12,7 @@ Session = tuple[str, int]  # robot id, session
 def move(cursor: Any, processed: Iterable[tuple[str, int, int]]) -> None:
     """Move the watermarks over (robot, session, seq) that this transaction has just written as processed.
 
-    Only the owner of the robots' partition calls it. Session 0 is the site's own and has no watermark.
+    The caller holds the robots' row locks. Session 0 is the site's own and has no watermark.
     """
     seqs: dict[Session, set[int]] = {}
     for robot_id, session, seq in processed:

@@ -41,16 +41,16 @@ class Inbox:
         self._robot, self._store, self._clock = robot, store, clock
         self._waiting: deque[Message] = deque()
         self._some = asyncio.Event()
-        self._expected: UUID | None = None  # the first message that was lost: nothing later goes before it
-        self._expected_until = 0.0
+        self._lost: list[UUID] = []  # in order; nothing later goes before the first of them
+        self._lost_until = 0.0
 
     def offer(self, message: Message) -> bool:
         """Take a message to be stored. False: not now; it will come again, as it is not acknowledged."""
-        if self._expected is not None:
-            if message.msg_id != self._expected and self._clock() < self._expected_until:
+        if self._lost:
+            if message.msg_id != self._lost[0] and self._clock() < self._lost_until:
                 message.lost()
                 return False
-            self._expected = None
+            self._lost = []
         if len(self._waiting) >= WINDOW:
             self._lose([message])
             return False
@@ -58,6 +58,11 @@ class Inbox:
         self._waiting.append(message)
         self._some.set()
         return True
+
+    def settled(self, msg_id: UUID) -> None:
+        """A message that was lost here has been taken on another way, and will not come again."""
+        if msg_id in self._lost:
+            self._lost.remove(msg_id)
 
     async def run(self) -> None:
         """Store what comes, until cancelled."""
@@ -87,8 +92,7 @@ class Inbox:
             self._lose(lost)
 
     def _lose(self, messages: list[Message]) -> None:
-        first = next((m.msg_id for m in messages if m.repeats), None)
-        if first is not None:
-            self._expected, self._expected_until = first, self._clock() + GIVE_UP_S
+        self._lost = [m.msg_id for m in messages if m.repeats]
+        self._lost_until = self._clock() + GIVE_UP_S
         for message in messages:
             message.lost()

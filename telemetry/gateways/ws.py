@@ -14,6 +14,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from telemetry import protocol, snapshots
+from telemetry.gateways import direct
 from telemetry.gateways.inbox import Inbox, Message
 from telemetry.gateways.links import GATEWAY, Link, Links
 from telemetry.gateways.rows import Holder, holder_of, open_session
@@ -57,6 +58,7 @@ class Connection:
         self._link: Link | None = None
         self._closed = False
         self._touched = 0.0
+        self._direct: asyncio.Task[None] | None = None
 
     async def serve(self, token: str) -> None:
         """Accept, authenticate, then take one frame after the other until the socket closes."""
@@ -88,6 +90,8 @@ class Connection:
             self._links.remove(self._link)
         if hasattr(self, "_storing"):
             self._storing.cancel()
+        if self._direct is not None:
+            self._direct.cancel()
 
     async def _store_all(self) -> None:
         try:
@@ -145,7 +149,7 @@ class Connection:
             except Bad as worse:
                 verdict = partial(self._say, protocol.ack(worse.msg_id, "invalid", worse.field, worse.reason))
             else:
-                return self._store(bad.envelope, raw, received_at, lambda _: verdict())
+                return self._store(bad.envelope, raw, received_at, lambda _: verdict(), valid=False)
         self._alive(received_at)
         return await verdict()
 
@@ -162,13 +166,35 @@ class Connection:
         await self._links.add(self._link)
         return self._alive(received_at)
 
-    def _store(self, up: Up, raw: bytes | str, received_at: datetime, done: Callable[[str], Awaitable[None]]) -> None:
+    def _store(
+        self,
+        up: Up,
+        raw: bytes | str,
+        received_at: datetime,
+        done: Callable[[str], Awaitable[None]],
+        valid: bool = True,
+    ) -> None:
         assert self._link is not None
         self._link.sessions.add(up.session)
         data = raw.encode() if isinstance(raw, str) else raw
-        if not self._inbox.offer(Message(up.msg_id, data, received_at, done)):
-            self._links.counts["not stored"] += 1
+        lost = partial(self._not_stored, up, received_at, valid)
+        self._inbox.offer(Message(up.msg_id, data, received_at, done, lost))
         self._alive(received_at)
+
+    def _not_stored(self, up: Up, received_at: datetime, valid: bool) -> None:
+        """Not acknowledged, so the robot sends it again; but nobody waits for that to know that a robot stands."""
+        self._links.counts["not stored"] += 1
+        if valid and up.type in direct.TYPES and (self._direct is None or self._direct.done()):
+            self._direct = asyncio.create_task(self._apply_directly(up, received_at))
+
+    async def _apply_directly(self, up: Up, received_at: datetime) -> None:
+        try:
+            await self._links.rows.ask(direct.apply, up, received_at)
+        except Exception as error:  # the robot sends it again
+            log.warning("%s says that it stands; that could not be written: %s", up.robot, error)
+        else:
+            self._inbox.settled(up.msg_id)
+            await self._stored(up, "stored")
 
     async def _stored(self, up: Up, verdict: str) -> None:
         await self._say(protocol.ack(up.msg_id, verdict))

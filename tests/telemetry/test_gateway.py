@@ -9,6 +9,7 @@ import redis
 from django.db import OperationalError
 
 from fleet import actions
+from fleet.models import Event, Hold
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways import links, ws
 from telemetry.gateways.links import Links
@@ -259,6 +260,31 @@ async def test_while_nothing_can_be_stored_nothing_is_acknowledged_and_nothing_o
             await robot.send(message)
             assert (await robot.hear())["msg_id"] == message["msg_id"]
     assert stored(streams) == [first, second]
+
+
+async def test_while_nothing_can_be_stored_a_confirmed_stop_is_committed_all_the_same_and_counts_once(
+    token, streams, ask, monkeypatch
+):
+    async def refuse(self, *args):
+        raise stream.Unavailable("down")
+
+    monkeypatch.setattr(stream.Intake, "store", refuse)
+    monkeypatch.setattr(links, "LOOK_S", 0.03)
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+        stop = await robot.hear()
+        stopped = await robot.say("robot.stopped", {"reply_to": stop["msg_id"]})
+        assert await robot.hear() == {"type": "ack", "msg_id": stopped["msg_id"], "verdict": "stored"}
+        assert await ask(lambda: Hold.objects.get(robot="RB-001").confirmed_at)
+        assert await ask(lambda: Watermark.objects.get().applied_seq) == 1
+        await robot.send(stopped)
+        assert (await robot.hear())["verdict"] == "stored"
+        await robot.say("robot.stopped", {"reply_to": "no id"})
+        assert await robot.silent()
+        kinds = await ask(lambda: list(Event.objects.values_list("kind", flat=True)))
+        assert kinds.count("robot.stop_confirmed") == 1
+    assert stored(streams) == []
 
 
 # --- lossy messages and signs of life

@@ -92,6 +92,15 @@ async def test_what_is_not_repeated_by_itself_holds_nothing_up(desk):
     assert (desk.lost, desk.offer("2")) == (["delivered"], [True])
 
 
+async def test_what_was_taken_on_another_way_is_not_waited_for(desk):
+    desk.down = True
+    desk.offer("1", "2")
+    await desk.inbox.step()
+    desk.down = False
+    desk.inbox.settled(uuid.uuid5(uuid.NAMESPACE_OID, "1"))
+    assert desk.offer("3", "2") == [False, True]
+
+
 async def test_a_robot_that_sends_faster_than_it_is_served_waits_and_loses_no_order(desk):
     taken = desk.offer(*(str(n) for n in range(WINDOW + 2)))
     assert taken == [True] * WINDOW + [False] * 2
