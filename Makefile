@@ -26,7 +26,7 @@ test-processes: $(VENV)/dev.stamp
 lint: $(VENV)/dev.stamp  ## style, types, import directions, missing migrations
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy
+	@DEBUG=1 $(PY) -m mypy
 	@$(BIN)/lint-imports --no-cache
 	@DEBUG=1 $(PY) -W ignore manage.py makemigrations --check --dry-run
 

