@@ -106,10 +106,10 @@ class Site:
             "web", [sys.executable, "-m", "daphne", "--fd", str(fd), "-v", "0", "fleet.asgi:application"],
             tier=WEB_TIER, ready=self._web_answers, pass_fds=[fd], cwd=str(settings.BASE_DIR),
         )  # fmt: skip
-        worker = Program("worker", [*MANAGE, "worker"], tier=WORK_TIER, ready=self._worker_works)
+        worker = Program("worker", [*MANAGE, "worker"], tier=WORK_TIER, ready=self._worker_works, stop_within_s=1.5)
         robots = Program(
             "robots", [*MANAGE, "robots", "--count", str(settings.ROBOTS), "--speed-up", str(settings.SPEED_UP)],
-            tier=WORK_TIER, vital=False,
+            tier=WORK_TIER, vital=False, stop_within_s=1.5,
         )  # fmt: skip
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
         up = [supervisor.start(web), supervisor.start(worker)]
