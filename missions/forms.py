@@ -22,12 +22,19 @@ MAX_STEPS = 60
 BLANK_ROWS = 5  # without JavaScript; with it, rows are added as needed
 
 
+class RobotChoice(forms.ModelChoiceField):
+    """By name and id: names need not be unique."""
+
+    def label_from_instance(self, robot: Any) -> str:
+        return f"{robot.name} ({robot.pk}, {robot.site})"
+
+
 class MissionForm(forms.Form):
     """Title, where, by whom, how urgent, how long."""
 
     title = forms.CharField(max_length=200, help_text="What people will call it, e.g. Pallet 7 to Dock A.")
     site = forms.ModelChoiceField(Site.objects.all())
-    robot = forms.ModelChoiceField(
+    robot = RobotChoice(
         Robot.objects.filter(retired_at=None).select_related("site"), required=False,
         help_text="May be chosen later, before it is dispatched.",
     )  # fmt: skip

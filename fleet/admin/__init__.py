@@ -9,3 +9,4 @@ admin.site.site_title = "Drover"
 admin.site.index_title = "Now"
 admin.site.site_url = "/fleet/"
 admin.site.empty_value_display = "–"
+admin.site.enable_nav_sidebar = False  # lists need the width; the top bar has what people open daily

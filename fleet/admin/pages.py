@@ -38,7 +38,8 @@ class KeptAdmin(admin.ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if any("\x00" in value for values in request.GET.lists() for value in (values[0], *values[1])):
             return redirect(request.path)  # PostgreSQL cannot compare with NUL
-        return super().changelist_view(request, extra_context)
+        title = {"title": str(self.opts.verbose_name_plural).capitalize()}
+        return super().changelist_view(request, title | (extra_context or {}))
 
 
 class ReadOnlyAdmin(KeptAdmin):

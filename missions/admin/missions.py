@@ -228,4 +228,4 @@ def _robot_url(mission: Mission) -> str:
 
 def _until(due_at: Any, now: Any) -> str:
     left = (due_at - now).total_seconds()
-    return f"in {left:.0f} s" if left >= 0 else f"{-left:.0f} s ago"
+    return f"in {left:.0f} s" if left >= 0 else f"due {-left:.0f} s ago"

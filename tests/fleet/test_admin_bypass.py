@@ -1,0 +1,268 @@
+"""Who may do what in admin: every role against every address that changes something; refused means nothing changed."""
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from fleet import actions
+from fleet.history import by_user
+from fleet.models import Brand, Event, Hold, Place, Robot, RobotCredential, Site
+from missions.models import Mission
+from tests.actors import user
+
+pytestmark = pytest.mark.django_db
+ROLES = ("admin", "supervisor", "auditor", "outsider", "anonymous")
+MISSION, ROBOT = "/admin/missions/mission/{mission}/", "/admin/fleet/robot/RB-001/"
+
+STEER, MANAGE, NOBODY = {"admin", "supervisor"}, {"admin"}, set()
+DRAFT = {
+    "title": "T", "site": "{site}", "robot": "RB-001", "priority": "0", "timeout_s": "60",
+    "steps-TOTAL_FORMS": "1", "steps-INITIAL_FORMS": "0", "steps-0-command": "navigate", "steps-0-place": "Dock A",
+}  # fmt: skip
+FORGED = {"state": "success", "version": "1", "dispatched_at_0": "2026-01-01", "_save": "1", "post": "yes"}
+
+# what is posted where, and who may
+POSTS = [
+    ("/admin/missions/mission/add/", DRAFT, STEER),
+    (MISSION + "edit/", {**DRAFT, "version": "1"}, STEER),
+    (MISSION + "dispatch/", {"version": "1"}, STEER),
+    (MISSION + "cancel/", {"reason": "r"}, STEER),
+    (MISSION + "change/", {**DRAFT, **FORGED}, NOBODY),
+    (MISSION + "delete/", {"post": "yes"}, NOBODY),
+    (ROBOT + "stop/", {}, STEER),
+    (ROBOT + "release/", {"number": "{hold}"}, STEER),
+    (ROBOT + "retire/", {}, MANAGE),
+    (ROBOT + "issue/", {}, MANAGE),
+    (ROBOT + "revoke/", {"number": "{credential}"}, MANAGE),
+    (ROBOT + "edit/", {"name": "New", "site": "{site}", "brand": "{brand}"}, MANAGE),
+    ("/admin/fleet/robot/add/", {"id": "RB-9", "name": "N", "site": "{site}", "brand": "{brand}"}, MANAGE),
+    (ROBOT + "change/", {"name": "X", "mode": "idle", **FORGED}, NOBODY),
+    (ROBOT + "delete/", {"post": "yes"}, NOBODY),
+    ("/admin/fleet/event/add/", {"aggregate": "robot:RB-001", "seq": "9", "kind": "robot.retired", "data": "{}"}, NOBODY),
+    ("/admin/fleet/event/{event}/change/", {"data": "{}", "_save": "1"}, NOBODY),
+    ("/admin/fleet/event/{event}/delete/", {"post": "yes"}, NOBODY),
+    ("/admin/fleet/command/add/", {"robot": "RB-001", "kind": "robot.release", "body": "{}"}, NOBODY),
+    ("/admin/missions/deadletter/add/", {"reason": "x"}, NOBODY),
+    ("/admin/fleet/site/add/", {"name": "New"}, MANAGE),
+    ("/admin/fleet/site/{site}/delete/", {"post": "yes"}, NOBODY),
+    ("/admin/fleet/place/add/", {"site": "{site}", "name": "P", "x": "1", "y": "1", "theta": "0"}, MANAGE),
+    (
+        "/admin/fleet/brand/add/",
+        {"name": "B", "driver": "native", "capabilities": "navigate", "suspect_after_s": "9", "offline_after_s": "20",
+         "abandon_after_s": "60"},
+        MANAGE,
+    ),
+    ("/admin/auth/user/add/", {"username": "eve", "usable_password": "true", "password1": "correct horse battery",
+                               "password2": "correct horse battery", "is_superuser": "on"}, MANAGE),
+    ("/admin/auth/group/add/", {"name": "gods"}, NOBODY),
+]  # fmt: skip
+
+
+@pytest.fixture
+def world(robot, other_robot, mission, admin_person):
+    """A robot with a hold and a credential, and a mission that is drawn up for it. Returns ids for the table."""
+    by = by_user(admin_person)
+    actions.issue_credential("RB-001", by=by)
+    actions.stop_robot("RB-001", by=by)
+    actions.release_robot("RB-001", by=by)
+    mission_id = mission.pk
+    return {
+        "mission": mission_id, "site": robot.site_id, "brand": robot.brand_id, "event": Event.objects.first().pk,
+        "hold": Hold.objects.get().number, "credential": RobotCredential.objects.get().number,
+    }  # fmt: skip
+
+
+def state_of_all() -> dict:
+    """Everything that a bypass could have changed."""
+    return {
+        "missions": list(Mission.objects.order_by("pk").values()),
+        "robots": list(Robot.objects.order_by("pk").values()),
+        "events": list(Event.objects.order_by("pk").values_list("pk", "aggregate", "seq")),
+        "holds": list(Hold.objects.order_by("pk").values()),
+        "credentials": list(RobotCredential.objects.order_by("pk").values()),
+        "sites": list(Site.objects.order_by("pk").values()),
+        "places": list(Place.objects.order_by("pk").values()),
+        "brands": list(Brand.objects.order_by("pk").values()),
+        "users": list(User.objects.order_by("pk").values("username", "is_superuser", "is_staff", "password")),
+        "groups": sorted(Group.objects.values_list("name", flat=True)),
+    }
+
+
+def signed_in(role: str) -> Client:
+    client = Client()
+    if role != "anonymous":
+        client.force_login(user(f"the {role}", *({role} - {"outsider"})))
+    return client
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(("url", "data", "allowed"), POSTS, ids=[url.replace("/admin/", "") for url, _, _ in POSTS])
+def test_who_may_post_what(world, role, url, data, allowed):
+    client = signed_in(role)
+    data = {
+        name: value.format(**world) if value.startswith("{") and value != "{}" else value
+        for name, value in data.items()
+    }
+    url = url.format(**world)
+    before = state_of_all()
+    answer = client.post(url, data)
+    if role in allowed:
+        assert answer.status_code in (200, 302)
+        if not (url.endswith("release/")):  # that hold is released already: a sentence, and nothing to do
+            assert state_of_all() != before
+        return
+    assert state_of_all() == before
+    if role in ("anonymous", "outsider"):
+        assert answer.status_code == 302
+        assert answer.url.startswith(reverse("admin:login"))
+    else:
+        assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("verb", ["dispatch", "pause", "resume", "cancel"])
+def test_a_button_is_a_post_only(world, role, verb):
+    client = signed_in(role)
+    before = state_of_all()
+    answer = client.get(f"/admin/missions/mission/{world['mission']}/{verb}/")
+    assert answer.status_code == (302 if role in ("anonymous", "outsider") else 405)
+    assert state_of_all() == before
+
+
+def test_a_post_without_csrf_token_is_refused(world):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(user("Ana 2", "supervisor"))
+    before = state_of_all()
+    for url in (f"/admin/missions/mission/{world['mission']}/cancel/", ROBOT + "stop/", "/admin/missions/mission/add/"):
+        assert client.post(url).status_code == 403
+    assert state_of_all() == before
+
+
+@pytest.mark.parametrize("verb", ["dispatch_mission", "cancel_mission", "pause_mission", "resume_mission"])
+def test_each_button_asks_for_its_own_permission(world, verb):
+    person = user("Tom", "supervisor")
+    person.groups.clear()
+    have = set(Group.objects.get(name="supervisor").permissions.values_list("codename", flat=True)) - {verb}
+    person.user_permissions.set(Permission.objects.filter(codename__in=have))
+    client = Client()
+    client.force_login(person)
+    before = state_of_all()
+    url = f"/admin/missions/mission/{world['mission']}/"
+    assert client.post(f"{url}{verb.split('_')[0]}/", {"version": "1"}).status_code == 403
+    assert state_of_all() == before
+    assert verb.split("_")[0] not in {b.verb for b in client.get(f"{url}change/").context["buttons"]}
+    data = {**DRAFT, "site": world["site"], "_dispatch": "1"}
+    if verb == "dispatch_mission":
+        assert client.post("/admin/missions/mission/add/", data).status_code == 403
+        assert state_of_all() == before
+
+
+@pytest.mark.parametrize("role", ["admin", "supervisor", "auditor"])
+def test_viewers_can_open_every_page(world, role):
+    client = signed_in(role)
+    pages = ["/admin/", f"/admin/missions/mission/{world['mission']}/change/", ROBOT + "change/"]
+    pages += [
+        f"/admin/{name}/" for name in ("missions/mission", "fleet/robot", "fleet/site", "fleet/place", "fleet/brand")
+    ]
+    pages += [f"/admin/{name}/" for name in ("fleet/event", "fleet/command", "missions/deadletter")]
+    pages += [f"/admin/fleet/{name}/{world[name]}/change/" for name in ("site", "brand", "event")]
+    for url in pages:
+        assert client.get(url).status_code == 200, url
+    history = client.get(f"/admin/missions/mission/{world['mission']}/history/")
+    assert history.url.endswith("/change/#history")
+
+
+@pytest.mark.parametrize("model", [m for m in admin.site._registry if m._meta.app_label in ("fleet", "missions")])
+def test_no_list_deletes_or_edits(world, model):
+    """Not even for a superuser: no bulk actions, no editable lists, no delete."""
+    page = admin.site.get_model_admin(model)
+    assert page.actions is None
+    assert not page.list_editable
+    assert not page.inlines
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    row = model.objects.first()
+    url = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+    before = state_of_all()
+    data = {
+        "action": "delete_selected",
+        "_selected_action": [row.pk if row else 1],
+        "post": "yes",
+        "form-TOTAL_FORMS": "1",
+    }
+    client.post(url, data)
+    if row:
+        delete = reverse(
+            f"admin:{model._meta.app_label}_{model._meta.model_name}_delete", args=[admin.utils.quote(row.pk)]
+        )
+        assert client.post(delete, {"post": "yes"}).status_code == 403
+    assert state_of_all() == before
+
+
+# users: nobody gives, or takes over, more rights than their own
+
+
+def change(client: Client, person: User, **data: object):
+    form = {"username": person.username, "is_active": "on", "is_staff": "on", **data}
+    return client.post(f"/admin/auth/user/{person.pk}/change/", form)
+
+
+def test_an_admin_gives_roles_and_nothing_else(client, admin_person):
+    client.force_login(admin_person)
+    person = user("Tom")
+    role = Group.objects.get(name="supervisor")
+    secret = Permission.objects.get(codename="delete_user")
+    change(client, person, groups=[role.pk], is_superuser="on", user_permissions=[secret.pk])
+    person = User.objects.get(pk=person.pk)
+    assert (person.is_superuser, person.is_staff) == (False, True)
+    assert list(person.groups.all()) == [role]
+    assert not person.user_permissions.exists()
+
+
+def test_an_admin_cannot_give_a_group_with_more_rights(client, admin_person):
+    client.force_login(admin_person)
+    gods = Group.objects.create(name="gods")
+    gods.permissions.add(Permission.objects.get(codename="delete_user"))
+    for person in (user("Tom"), admin_person):
+        change(client, person, groups=[gods.pk])
+        assert gods not in person.groups.all()
+
+
+@pytest.mark.parametrize("way", ["superuser", "permission", "group"])
+def test_an_admin_cannot_touch_somebody_with_more_rights(client, admin_person, way):
+    """Neither the page, nor the password: that would be taking over."""
+    person = user("Root")
+    more = Permission.objects.get(codename="delete_user")
+    match way:
+        case "superuser":
+            person.is_superuser = True
+            person.save()
+        case "permission":
+            person.user_permissions.add(more)
+        case "group":
+            group = Group.objects.create(name="gods")
+            group.permissions.add(more)
+            person.groups.add(group)
+    client.force_login(admin_person)
+    before = state_of_all()
+    new = {"password1": "another horse battery", "password2": "another horse battery", "usable_password": "true"}
+    assert client.post(f"/admin/auth/user/{person.pk}/password/", new).status_code == 403
+    assert change(client, person, email="eve@example.com").status_code == 403
+    assert state_of_all() == before
+
+
+def test_an_admin_can_set_the_password_of_an_equal_or_lesser(client, admin_person):
+    client.force_login(admin_person)
+    person = user("Tom", "supervisor")
+    new = {"password1": "another horse battery", "password2": "another horse battery", "usable_password": "true"}
+    assert client.post(f"/admin/auth/user/{person.pk}/password/", new).status_code == 302
+    assert User.objects.get(pk=person.pk).check_password("another horse battery")
+
+
+def test_a_superuser_still_can(client):
+    client.force_login(User.objects.create_superuser("root"))
+    person = user("Tom")
+    change(client, person, is_superuser="on", date_joined_0="2026-01-01", date_joined_1="10:00")
+    assert User.objects.get(pk=person.pk).is_superuser

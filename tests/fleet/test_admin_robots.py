@@ -1,0 +1,172 @@
+"""Robots in admin: enrol, edit, stop, release, retire, credentials; a token is shown once and kept nowhere."""
+
+import pytest
+
+from fleet import actions
+from fleet.actions import robot_of_token
+from fleet.history import by_user
+from fleet.models import Event, Hold, Robot, RobotCredential
+from missions import actions as missions
+from tests.actors import STEPS
+
+pytestmark = pytest.mark.django_db
+LIST = "/admin/fleet/robot/"
+ROBOT = f"{LIST}RB-001/"
+
+
+def said(answer) -> list[str]:
+    return [str(m) for m in answer.context["messages"]]
+
+
+def test_enrol_and_edit(client, admin_person, site, brand):
+    client.force_login(admin_person)
+    data = {"id": "AGV_7.b-1", "name": "Ella", "site": site.pk, "brand": brand.pk, "mode": "idle", "version": "9"}
+    answer = client.post(f"{LIST}add/", data)
+    robot = Robot.objects.get()
+    assert (robot.pk, robot.name, robot.mode, robot.version) == ("AGV_7.b-1", "Ella", "unknown", 1)
+    assert client.get(answer.url).status_code == 200
+    client.post(answer.url.replace("change", "edit"), {**data, "id": "other", "name": "Elsa"})
+    assert list(Robot.objects.values_list("pk", "name", "mode")) == [("AGV_7.b-1", "Elsa", "unknown")]
+    event = Event.objects.latest("id")
+    assert (event.kind, event.actor_name) == ("robot.edited", admin_person.get_username())
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "ä", "a/b", "x" * 65, "a\n", "a\x00", "<b>"])
+def test_the_form_of_an_id_is_checked(client, admin_person, site, brand, key):
+    client.force_login(admin_person)
+    answer = client.post(f"{LIST}add/", {"id": key, "name": "Ella", "site": site.pk, "brand": brand.pk})
+    if key == "a\n":  # a browser's trailing line break is trimmed
+        assert Robot.objects.get().pk == "a"
+        return
+    assert answer.context["form"].errors["id"]
+    assert not Robot.objects.exists()
+
+
+def test_an_id_is_enrolled_once(client, admin_person, robot, site, brand):
+    client.force_login(admin_person)
+    answer = client.post(f"{LIST}add/", {"id": robot.pk, "name": "Twin", "site": site.pk, "brand": brand.pk})
+    assert "already enrolled" in str(answer.context["form"].non_field_errors())
+    assert Robot.objects.get().name == "Ella"
+
+
+def test_stop_holds_at_once_and_release_is_another_button(client, supervisor, robot):
+    client.force_login(supervisor)
+    for _ in range(2):  # never refused
+        assert said(client.post(f"{ROBOT}stop/", {"reason": "aisle"}, follow=True))[0].startswith("Stopping RB-001…")
+    hold = Hold.objects.get()
+    assert (hold.kind, hold.why, hold.by, hold.released_at) == ("stopped", "aisle", "Ana", None)
+    html = client.get(f"{ROBOT}change/").content.decode()
+    assert "On hold" in html
+    assert "Stopping…" in html
+    answer = client.post(f"{ROBOT}release/", {"number": hold.number}, follow=True)
+    assert said(answer) == ["Released: RB-001 may move again."]
+    assert said(client.post(f"{ROBOT}release/", {"number": hold.number}, follow=True))[0].startswith(
+        "There was no such"
+    )
+    assert Hold.objects.get().released_by == "Ana"
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "1.5", "²", "9" * 30, "\x00"])
+def test_a_forged_number_is_refused_in_words(client, admin_person, robot, number):
+    client.force_login(admin_person)
+    for verb in ("release", "revoke"):
+        answer = client.post(f"{ROBOT}{verb}/", {"number": number}, follow=True)
+        assert "number" in said(answer)[0]
+
+
+def test_a_token_is_shown_once_and_kept_nowhere(client, admin_person, robot):
+    client.force_login(admin_person)
+    answer = client.post(f"{ROBOT}issue/", {"reason": "spring <b>key</b>"})
+    token = answer.context["token"]
+    assert robot_of_token(token) == "RB-001"
+    assert token in answer.content.decode()
+    assert "no-store" in answer["Cache-Control"]
+    for url in (
+        f"{ROBOT}change/",
+        "/admin/fleet/event/",
+        f"/admin/fleet/event/{Event.objects.latest('id').pk}/change/",
+    ):
+        html = client.get(url).content.decode()
+        assert token not in html
+        assert RobotCredential.objects.get().digest not in html
+    assert not any(token in str(session) for session in client.session.values())
+    client.post(f"{ROBOT}revoke/", {"number": RobotCredential.objects.get().number})
+    assert robot_of_token(token) is None
+    assert "Revoked" in client.get(f"{ROBOT}change/").content.decode()
+
+
+def test_a_hostile_place_cannot_break_out_of_the_command_line(client, admin_person, robot, site):
+    import json
+    import shlex
+
+    site.places.create(name="'; touch /tmp/x; '", x=0, y=0)
+    client.force_login(admin_person)
+    line = client.post(f"{ROBOT}issue/").context["command_line"]
+    words = shlex.split(line)
+    assert (words[0], words[2:]) == ("echo", ["|", "python", "-m", "telemetry.simulator.robot"])
+    assert "'; touch /tmp/x; '" in [p["name"] for p in json.loads(words[1])["places"]]
+
+
+def test_retire_and_back(client, admin_person, robot, dispatched):
+    client.force_login(admin_person)
+    assert "has a mission" in said(client.post(f"{ROBOT}retire/", follow=True))[0]
+    assert Robot.objects.get().retired_at is None
+    missions.cancel_mission(dispatched.pk, by=by_user(admin_person))
+    client.post(f"{ROBOT}retire/")
+    assert Robot.objects.get().retired_at
+    assert not client.get(LIST).context["cl"].result_list.count()
+    assert client.get(f"{LIST}?service=retired").context["cl"].result_list.count() == 1
+    client.post(f"{ROBOT}reinstate/")
+    assert Robot.objects.get().retired_at is None
+
+
+def test_an_auditor_reads_everything_and_finds_no_button(client, auditor, supervisor, robot):
+    actions.stop_robot("RB-001", by=by_user(supervisor), why="aisle")
+    client.force_login(auditor)
+    answer = client.get(f"{ROBOT}change/")
+    html = answer.content.decode()
+    assert "aisle" in html
+    assert 'method="post"' not in html.replace('id="logout-form" method="post"', "")
+    assert [e.words for e in answer.context["entries"]] == ["Enrolled as Ella", "Link: online", "Hold stopped: aisle"]
+
+
+def test_history_of_one_aggregate_can_be_found_and_read(client, auditor, supervisor, mission, dispatched):
+    client.force_login(auditor)
+    found = client.get(f"/admin/fleet/event/?q={mission.pk}").context["cl"].result_list
+    assert [e.kind for e in found] == ["mission.dispatched", "mission.drafted"]
+    page = client.get(f"/admin/fleet/event/{found[0].pk}/change/")
+    html = page.content.decode()
+    assert "Dispatched to Ella" in html
+    assert 'name="_save"' not in html
+    assert found[0].cause in html
+    assert {e.pk for e in client.get(f"/admin/fleet/event/?q={found[0].trace_id}").context["cl"].result_list} >= {
+        found[0].pk
+    }
+    for query, count in (("kind=robot.enrolled", 1), ("actor_kind=user", 2), ("kind=no.such", 0)):
+        assert client.get(f"/admin/fleet/event/?{query}").context["cl"].result_list.count() == count
+
+
+def test_the_start_page_counts_what_the_user_may_see(client, supervisor, outsider, robot, other_robot, mission):
+    from telemetry.overview import overview
+
+    actions.stop_robot("RB-001", by=by_user(supervisor), why="aisle")
+    client.force_login(supervisor)
+    html = client.get("/admin/").content.decode()
+    assert "1 robot stopped by a person" in html
+    seen = overview(supervisor)
+    assert {t.label: t.number for t in seen["robots"]}["Online"] == 2
+    assert [t.number for t in seen["missions"]] == [1, 0, 0, 0]
+    assert overview(outsider) == {"robots": [], "missions": [], "needs": []}
+
+
+def test_a_robot_list_asks_as_much_for_many_as_for_few(
+    client, auditor, admin_person, robot, django_assert_max_num_queries
+):
+    client.force_login(auditor)
+    by = by_user(admin_person)
+    for i in range(40):
+        actions.enrol_robot(id=f"X{i}", name="x", site=robot.site_id, brand=robot.brand_id, by=by)
+        actions.stop_robot(f"X{i}", by=by)
+    missions.draft_mission(title="t", site=robot.site_id, robot=robot, steps=STEPS, by=by)
+    with django_assert_max_num_queries(12):
+        client.get(LIST)
