@@ -9,12 +9,11 @@ from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fleet.admin.pages import ReadOnlyAdmin
-from fleet.admin.timeline import ago, clock
+from fleet.admin.timeline import clock, stamp
 from fleet.history import KINDS, sentence
 from fleet.models import Command, Event
 
@@ -54,7 +53,7 @@ class ActorFilter(admin.SimpleListFilter):
 
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
-    list_display = ("when", "words", "about", "who", "edge", "cause")
+    list_display = ("when", "words", "about", "who", "edge", "caused_by")
     list_display_links = ("words",)
     list_filter = (KindFilter, ActorFilter)
     search_fields = ("aggregate", "actor_name", "actor_id", "=trace_id", "=cause")
@@ -70,12 +69,8 @@ class EventAdmin(ReadOnlyAdmin):
         return self.fields
 
     @admin.display(description="when", ordering="id")
-    def when(self, event: Event) -> SafeString:
-        return format_html(
-            '<time datetime="{}" title="{}">{} {}</time>',
-            event.occurred_at.isoformat(), ago(event.occurred_at, timezone.now()),
-            f"{event.occurred_at:%Y-%m-%d}", clock(event.occurred_at),
-        )  # fmt: skip
+    def when(self, event: Event) -> SafeString | str:
+        return stamp(event.occurred_at)
 
     @admin.display(description="what happened")
     def words(self, event: Event) -> str:
@@ -87,6 +82,10 @@ class EventAdmin(ReadOnlyAdmin):
         if prefix not in PAGES:
             return event.aggregate
         return format_html('<a class="id" href="{}">{}</a>', _page(prefix, key), event.aggregate)
+
+    @admin.display(description="cause")
+    def caused_by(self, event: Event) -> SafeString:
+        return format_html('<code class="id">{}</code>', event.cause)
 
     @admin.display(description="who")
     def who(self, event: Event) -> str:
@@ -118,13 +117,21 @@ class EventAdmin(ReadOnlyAdmin):
 
 @admin.register(Command)
 class CommandAdmin(ReadOnlyAdmin):
-    list_display = ("created_at", "kind", "robot_id", "state", "delivered_at", "mission")
+    list_display = ("made", "kind", "robot_id", "state", "delivered", "mission")
     list_filter = ("state", "kind")
     search_fields = ("=id", "=robot__id", "=mission")
     search_help_text = "Message id, robot id or mission id, in full"
     ordering = ("-order",)
     fields = ("id", "robot", "kind", "state", "mission", "dispatch_no", "created_at", "delivered_at", "pretty")
     readonly_fields = ("pretty",)
+
+    @admin.display(description="made", ordering="created_at")
+    def made(self, command: Command) -> SafeString | str:
+        return stamp(command.created_at)
+
+    @admin.display(description="delivered", ordering="delivered_at")
+    def delivered(self, command: Command) -> SafeString | str:
+        return stamp(command.delivered_at)
 
     @admin.display(description="message")
     def pretty(self, command: Command) -> SafeString:

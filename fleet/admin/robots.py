@@ -128,13 +128,12 @@ def _number(request: HttpRequest) -> int | None:
 def _command_line(request: HttpRequest, robot: Robot, token: str) -> str:
     """Runs a simulated robot with this credential, from the project's folder."""
     scheme = "wss" if request.is_secure() else "ws"
-    places = list(robot.site.places.values("name", "x", "y", "theta"))
+    places = list(robot.site.places.values_list("name", "x", "y", "theta"))
     config = {
         "url": f"{scheme}://{request.get_host()}/robot/v1/ws", "id": robot.pk, "token": token,
-        "brand": robot.brand.name, "capabilities": robot.brand.capabilities, "places": places,
-        "start": places[0]["name"] if places else "",
+        "capabilities": robot.brand.capabilities, "places": places, "start": places[0][0] if places else "",
     }  # fmt: skip
-    return f"echo {shlex.quote(json.dumps(config, ensure_ascii=False))} | python -m telemetry.simulator.robot"
+    return f"echo {shlex.quote(json.dumps(config, ensure_ascii=False))} | python -m telemetry.simulator.robot {robot.pk}"
 
 
 @admin.register(Robot)

@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from fleet.history import sentence
@@ -39,6 +41,16 @@ def ago(at: datetime, now: datetime) -> str:
     if now - at < timedelta(minutes=1):
         return f"{max(0, int((now - at).total_seconds()))} s ago"
     return f"{timesince(at, now, depth=1)} ago"
+
+
+def stamp(at: datetime | None) -> SafeString | str:
+    """Date and time to the millisecond, for a cell of a list."""
+    if at is None:
+        return ""
+    return format_html(
+        '<time class="nowrap" datetime="{}" title="{}">{} {}</time>',
+        at.isoformat(), ago(at, timezone.now()), f"{at:%Y-%m-%d}", clock(at),
+    )  # fmt: skip
 
 
 def entry(event: Any, now: datetime) -> Entry:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
@@ -196,15 +196,16 @@ class MissionAdmin(PageAdmin):
             actions.edit_mission(row.pk, version=version, **said, by=by)
             pk, sentence = row.pk, f"“{said['title']}” is changed."
         if "_dispatch" in request.POST:
-            return pk, f"{sentence} {self._dispatch_now(request, pk)}"
+            return pk, f"{sentence} {self._dispatch_now(request, pk)}".strip()
         return pk, f"{sentence} It moves nothing until it is dispatched."
 
     def _dispatch_now(self, request: HttpRequest, pk: Any) -> str:
-        """What became of it; the mission is stored either way."""
+        """The mission is stored either way; a refusal is a message of its own."""
         try:
             actions.dispatch_mission(pk, by=by_user(request.user))
         except actions.Refused as refused:
-            return f"Not dispatched: {refused}"
+            messages.warning(request, f"Not dispatched: {refused}")
+            return ""
         return "Dispatching…"
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:

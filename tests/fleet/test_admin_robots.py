@@ -1,5 +1,8 @@
 """Robots in admin: enrol, edit, stop, release, retire, credentials; a token is shown once and kept nowhere."""
 
+import shlex
+
+import msgspec
 import pytest
 
 from fleet import actions
@@ -7,6 +10,7 @@ from fleet.actions import robot_of_token
 from fleet.history import by_user
 from fleet.models import Event, Hold, Robot, RobotCredential
 from missions import actions as missions
+from telemetry.simulator.robot import Config
 from tests.actors import STEPS
 
 pytestmark = pytest.mark.django_db
@@ -95,16 +99,16 @@ def test_a_token_is_shown_once_and_kept_nowhere(client, admin_person, robot):
     assert "Revoked" in client.get(f"{ROBOT}change/").content.decode()
 
 
-def test_a_hostile_place_cannot_break_out_of_the_command_line(client, admin_person, robot, site):
-    import json
-    import shlex
-
+def test_the_command_line_runs_a_robot_and_nothing_else(client, admin_person, robot, site):
+    """A hostile place cannot break out of it, and the simulator understands it."""
     site.places.create(name="'; touch /tmp/x; '", x=0, y=0)
     client.force_login(admin_person)
-    line = client.post(f"{ROBOT}issue/").context["command_line"]
-    words = shlex.split(line)
-    assert (words[0], words[2:]) == ("echo", ["|", "python", "-m", "telemetry.simulator.robot"])
-    assert "'; touch /tmp/x; '" in [p["name"] for p in json.loads(words[1])["places"]]
+    answer = client.post(f"{ROBOT}issue/")
+    words = shlex.split(answer.context["command_line"])
+    assert (words[0], words[2:]) == ("echo", ["|", "python", "-m", "telemetry.simulator.robot", "RB-001"])
+    config = msgspec.json.decode(words[1], type=Config)
+    assert (config.id, config.token) == ("RB-001", answer.context["token"])
+    assert "'; touch /tmp/x; '" in [p.name for p in config.places]
 
 
 def test_retire_and_back(client, admin_person, robot, dispatched):
