@@ -10,6 +10,7 @@ import msgspec
 from django.db import InterfaceError, OperationalError, close_old_connections, connection, connections
 
 from fleet.actions import credential_of_token
+from telemetry.protocol import URGENT
 
 Answer = TypeVar("Answer")
 
@@ -103,8 +104,9 @@ class Seen(NamedTuple):
     commands: list[OpenCommand]
 
 
-# A command that is locked is being changed: it comes with the next look. Marked as sent before its first byte leaves,
-# so that whoever cancels knows whether the robot can have heard of it. Only the newest link takes any.
+# A command that is locked is being changed: it comes with the next look, and what may not overtake it waits as well.
+# Marked as sent before its first byte leaves, so that whoever cancels knows whether the robot can have heard of it.
+# Only the newest link takes any.
 _LOOK = """
 WITH asked AS (
   SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, c.id IS NULL OR r.retired_at IS NOT NULL AS refused
@@ -119,10 +121,17 @@ WITH asked AS (
     SELECT id FROM fleet_command WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NULL
     FOR NO KEY UPDATE SKIP LOCKED
   ) RETURNING id, robot_id, kind, body, "order"
-), open AS (
+), skipped AS (
+  SELECT robot_id, min("order") AS "order" FROM fleet_command
+  WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NULL AND id NOT IN (SELECT id FROM sent)
+  GROUP BY robot_id
+), taken AS (
   SELECT * FROM sent UNION ALL
   SELECT id, robot_id, kind, body, "order" FROM fleet_command
   WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NOT NULL
+), open AS (
+  SELECT t.* FROM taken t LEFT JOIN skipped s USING (robot_id)
+  WHERE s."order" IS NULL OR t."order" < s."order" OR t.kind = ANY(%s)
 )
 SELECT robot, session, replaced, refused,
   (SELECT jsonb_object_agg(w.session, w.applied_seq) FROM telemetry_watermark w
@@ -138,7 +147,7 @@ _watermarks = msgspec.json.Decoder(dict[int, int]).decode
 def look(links: Iterable[Asked]) -> list[Seen]:
     """The state of all these links in one statement."""
     with connection.cursor() as cursor:
-        cursor.execute(_LOOK, [_encode([link._asdict() for link in links]).decode()])
+        cursor.execute(_LOOK, [_encode([link._asdict() for link in links]).decode(), list(URGENT)])
         return [
             Seen(robot, session, replaced, refused, _watermarks(applied) if applied else {},
                  [OpenCommand(UUID(id), kind, body) for id, kind, body in commands or ()])

@@ -196,7 +196,10 @@ async def test_a_mission_that_is_cancelled_before_its_assignment_left_is_never_s
         assert not await ask(lambda: Command.objects.filter(kind="mission.assign").exclude(sent_at=None).exists())
 
 
-async def test_a_command_that_somebody_is_changing_does_not_hold_up_others(token, ask, dispatched):
+async def test_a_command_that_somebody_is_changing_holds_up_no_stop_and_is_not_overtaken_by_others(
+    token, ask, dispatched, supervisor
+):
+    await ask(lambda: mission_actions.pause_mission(dispatched.pk, by=by_user(supervisor)))
     holding = Rows()
     entered = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -215,8 +218,10 @@ async def test_a_command_that_somebody_is_changing_does_not_hold_up_others(token
             await robot.hello()
             await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
             assert (await robot.hear())["type"] == "robot.stop"
+            await robot.say("robot.heartbeat", {"battery": 50})
+            assert (await robot.hear())["verdict"] == "seen"
             released.set()
-            assert (await robot.hear())["type"] == "mission.assign"
+            assert [(await robot.hear())["type"] for _ in range(2)] == ["mission.assign", "mission.pause"]
     finally:
         released.set()
         await task
