@@ -45,6 +45,12 @@ class KeptAdmin(admin.ModelAdmin):
 class ReadOnlyAdmin(KeptAdmin):
     """Records: looked at, never touched."""
 
+    change_form_template = "admin/drover/record.html"
+
+    def change_view(self, request: Any, object_id: Any, form_url: str = "", extra_context: Any = None) -> Any:
+        title = {"title": str(self.opts.verbose_name).capitalize()}
+        return super().change_view(request, object_id, form_url, title | (extra_context or {}))
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 

@@ -56,17 +56,25 @@ class EventAdmin(ReadOnlyAdmin):
     list_display = ("when", "words", "about", "who", "edge", "caused_by")
     list_display_links = ("words",)
     list_filter = (KindFilter, ActorFilter)
-    search_fields = ("aggregate", "actor_name", "actor_id", "=trace_id", "=cause")
+    search_fields = ("actor_name", "=actor_id", "=trace_id", "=cause")
     search_help_text = "Mission or robot id, name of a person, trace id"
     ordering = ("-id",)
     date_hierarchy = None
     fields = (
-        "words", "about", "seq", "kind", "edge", "who", "actor_kind", "actor_id", "cause", "trace_id", "span_id",
-        "occurred", "recorded", "pretty", "hashes",
+        "words", "about", "seq", "kind", "edge", "who", "actor", "caused_by", "trace", "occurred", "recorded", "pretty",
+        "hashes",
     )  # fmt: skip
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return self.fields
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> Any:
+        """The history of one mission or robot comes by its index; only then the whole log is searched."""
+        term = search_term.strip()
+        own = queryset.filter(aggregate__in=[term, *(f"{prefix}:{term}" for prefix in PAGES)])
+        if term and own.exists():
+            return own, False
+        return super().get_search_results(request, queryset, search_term)
 
     @admin.display(description="when", ordering="id")
     def when(self, event: Event) -> SafeString | str:
@@ -86,6 +94,17 @@ class EventAdmin(ReadOnlyAdmin):
     @admin.display(description="cause")
     def caused_by(self, event: Event) -> SafeString:
         return format_html('<code class="id">{}</code>', event.cause)
+
+    @admin.display(description="actor")
+    def actor(self, event: Event) -> str:
+        return f"{event.actor_kind} {event.actor_id}"
+
+    @admin.display(description="trace / span")
+    def trace(self, event: Event) -> SafeString | str:
+        if not event.trace_id:
+            return ""
+        same = f"{reverse('admin:fleet_event_changelist')}?q={event.trace_id}"
+        return format_html('<a class="id" href="{}">{}</a> {}', same, event.trace_id, event.span_id)
 
     @admin.display(description="who")
     def who(self, event: Event) -> str:
@@ -118,9 +137,9 @@ class EventAdmin(ReadOnlyAdmin):
 @admin.register(Command)
 class CommandAdmin(ReadOnlyAdmin):
     list_display = ("made", "kind", "robot_id", "state", "delivered", "mission")
-    list_filter = ("state", "kind")
-    search_fields = ("=id", "=robot__id", "=mission")
-    search_help_text = "Message id, robot id or mission id, in full"
+    list_filter = ("state",)
+    search_fields = ("=id", "=robot__id", "=mission", "kind")
+    search_help_text = "Message id, robot id or mission id in full, or kind"
     ordering = ("-order",)
     fields = ("id", "robot", "kind", "state", "mission", "dispatch_no", "created_at", "delivered_at", "pretty")
     readonly_fields = ("pretty",)

@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
+from django.forms import CheckboxSelectMultiple
 from django.http import HttpRequest
 
 from fleet.admin.pages import KeptAdmin, ReadOnlyAdmin
@@ -46,6 +47,7 @@ class RoleUserAdmin(KeptAdmin, UserAdmin):
         if db_field.name == "groups" and not request.user.is_superuser:
             mine = request.user.get_all_permissions()
             groups = Group.objects.prefetch_related("permissions__content_type")
+            kwargs["widget"] = CheckboxSelectMultiple
             kwargs["queryset"] = Group.objects.filter(pk__in=[g.pk for g in groups if _given_by(g) <= mine])
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 

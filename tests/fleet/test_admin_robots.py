@@ -143,6 +143,7 @@ def test_history_of_one_aggregate_can_be_found_and_read(client, auditor, supervi
     assert "Dispatched to Ella" in html
     assert 'name="_save"' not in html
     assert found[0].cause in html
+    assert "object-tools" not in html
     assert {e.pk for e in client.get(f"/admin/fleet/event/?q={found[0].trace_id}").context["cl"].result_list} >= {
         found[0].pk
     }
