@@ -67,7 +67,7 @@ BRANDS: dict[str, tuple[list[str], dict[str, int]]] = {
     ),
 }
 LOADS = ("pallet 7", "a crate of bolts", "two boxes", "the spare wheel", "sample 12", "a roll of film")
-REST_S = (8.0, 45.0)  # between two missions of one robot
+REST_S = (10.0, 60.0)  # between two missions of one robot
 LOW_BATTERY, ENOUGH_BATTERY = 30.0, 80.0  # per cent
 
 
@@ -219,7 +219,7 @@ class Traffic:
         worked = False
         for robot in free:
             if robot.pk not in self.next_at:
-                self.next_at[robot.pk] = now + self._rest() / 4
+                self.next_at[robot.pk] = now + self._rest()
             if self.next_at[robot.pk] > now:
                 continue
             battery = facts[robot.pk].battery if robot.pk in facts else None
