@@ -20,6 +20,7 @@ from missions.command_types import (
 
 MAX_STEPS = 60
 BLANK_ROWS = 5  # without JavaScript; with it, rows are added as needed
+SENT_ROWS = 200  # with those that were added and removed again
 
 
 class RobotChoice(forms.ModelChoiceField):
@@ -137,12 +138,7 @@ class BaseStepFormSet(forms.BaseFormSet):
 
     def steps(self) -> list[dict[str, Any]]:
         """What to store, first step first."""
-        rows = [
-            form.cleaned_data
-            for form in self.forms
-            if form.is_valid() and form.cleaned_data.get("params") is not None and not form.cleaned_data.get("DELETE")
-        ]
-        rows.sort(key=lambda row: (row.get("ORDER") is None, row.get("ORDER") or 0))  # stable: same number, same order
+        rows = [form.cleaned_data for form in self.in_order() if form.is_valid() and "params" in form.cleaned_data]
         return [
             {
                 "command": row["command"],
@@ -152,22 +148,25 @@ class BaseStepFormSet(forms.BaseFormSet):
             for row in rows
         ]
 
+    def in_order(self) -> list[Any]:
+        """Rows that count, by their order number; those without one, or with the same, as they came."""
+        rows = [form for form in self.forms if form.has_changed() and not self._should_delete_form(form)]
+        numbers = {form: getattr(form, "cleaned_data", {}).get("ORDER") for form in rows}
+        return sorted(rows, key=lambda form: (numbers[form] is None, numbers[form] or 0))
+
     def problems(self) -> list[str]:
         """Every error with its step and field, in words."""
         found = [str(e) for e in self.non_form_errors()]
-        number = 0
-        for form in self.forms:
-            if form.has_changed() and not self._should_delete_form(form):
-                number += 1
-                for name, errors in form.errors.items():
-                    where = form.fields[name].label if name in form.fields else ""
-                    found += [f"Step {number}, {str(where).lower()}: {error}" for error in errors]
+        for number, form in enumerate(self.in_order(), 1):
+            for name, errors in form.errors.items():
+                where = form.fields[name].label if name in form.fields else ""
+                found += [f"Step {number}, {str(where).lower()}: {error}" for error in errors]
         return found
 
 
 StepFormSet = forms.formset_factory(
     StepForm, formset=BaseStepFormSet, extra=BLANK_ROWS, can_order=True, can_delete=True,
-    max_num=MAX_STEPS, validate_max=True, absolute_max=MAX_STEPS + BLANK_ROWS,
+    max_num=MAX_STEPS, validate_max=True, absolute_max=SENT_ROWS,
 )  # fmt: skip
 
 

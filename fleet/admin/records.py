@@ -11,12 +11,14 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from fleet.admin.pages import ReadOnlyAdmin
 from fleet.admin.timeline import clock, stamp
 from fleet.history import KINDS, sentence
 from fleet.models import Command, Event
 
+MAX_WORDS = 300  # robots may say 64 kB; the data below has it all
 PAGES = {"mission": "admin:missions_mission_change", "robot": "admin:fleet_robot_change"}
 
 
@@ -82,7 +84,7 @@ class EventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what happened")
     def words(self, event: Event) -> str:
-        return sentence(event).strip()
+        return Truncator(sentence(event).strip()).chars(MAX_WORDS)
 
     @admin.display(description="of", ordering="aggregate")
     def about(self, event: Event) -> str | SafeString:

@@ -77,9 +77,8 @@ function prepare(row) {
 
 function drop(row) {
   row.hidden = true;
-  part(row, "DELETE").checked = true;
-  row.querySelectorAll("input, select, textarea").forEach((input) => (input.required = false));
-  part(row, "place").setCustomValidity("");
+  for (const input of row.querySelectorAll("input, select, textarea")) input.disabled = true; // only the mark is sent
+  Object.assign(part(row, "DELETE"), { checked: true, disabled: false });
 }
 
 function addRow() {

@@ -131,6 +131,16 @@ def test_a_button_is_a_post_only(world, role, verb):
     assert state_of_all() == before
 
 
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel"])
+def test_who_may_steer_what_a_robot_has(dispatched, role, verb):
+    client = signed_in(role)
+    before = state_of_all()
+    answer = client.post(f"/admin/missions/mission/{dispatched.pk}/{verb}/", {"version": str(dispatched.version)})
+    assert answer.status_code == (403 if role == "auditor" else 302)
+    assert (state_of_all() != before) == (role in STEER)
+
+
 def test_a_post_without_csrf_token_is_refused(world):
     client = Client(enforce_csrf_checks=True)
     client.force_login(user("Ana 2", "supervisor"))

@@ -1,14 +1,16 @@
 """Missions in admin: typed rows become a mission, errors name step and field, the page says what is going on."""
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from fleet.history import by_user
 from fleet.models import Event, Robot
 from missions import actions, facts
+from missions.ledger import Ledger
 from missions.models import DeadLetter, Mission, State
+from telemetry import translate
 from tests.actors import STEPS, tell
 
 pytestmark = pytest.mark.django_db
@@ -84,6 +86,13 @@ def test_an_error_names_step_and_field_and_stores_nothing(client, supervisor, ro
     assert answer.status_code == 200
     assert any(said in problem for problem in answer.context["problems"]), answer.context["problems"]
     assert (Mission.objects.count(), Event.objects.count()) == (0, before)
+
+
+def test_steps_are_numbered_as_people_see_them(client, supervisor, robot):
+    client.force_login(supervisor)
+    steps = rows({"command": "navigate", "ORDER": "3"}, {**DRIVE, "ORDER": "2"}, {"command": "wait", "ORDER": "1"})
+    problems = client.post(ADD, head(robot) | steps).context["problems"]
+    assert problems == ["Step 1, seconds: This is needed.", "Step 3, place: This is needed."]
 
 
 @pytest.mark.parametrize("args", ["[", "[1]", '{"a": NaN}', "[" * 4000, '{"a": "\\u0000"}', '{"a": "\\ud800"}', "7"])
@@ -279,6 +288,33 @@ def test_hostile_text_is_text_everywhere(client, supervisor, admin_person, site,
         answer = client.get(url)
         assert answer.status_code == 200, url
         assert "<img src=x" not in answer.content.decode(), url
+
+
+def test_64_kb_from_a_robot_do_not_swell_the_pages(client, auditor, dispatched):
+    tell(dispatched, facts.Accepted(1), facts.StepCompleted(1, 1, 1, HOSTILE + "x" * 65536))
+    client.force_login(auditor)
+    for url in (page(dispatched), "/admin/fleet/event/", "/admin/fleet/event/?q=" + str(dispatched.pk)):
+        assert len(client.get(url).content) < 50_000
+    event = Event.objects.get(kind="mission.step_completed")
+    assert len(client.get(f"/admin/fleet/event/{event.pk}/change/").content) > 65_000
+
+
+def test_an_unconfirmed_stop_is_never_plain_aborted(client, auditor, dispatched, supervisor):
+    tell(dispatched, facts.Accepted(1))
+    actions.cancel_mission(dispatched.pk, by=by_user(supervisor))
+    while due := Mission.objects.get().next_due_at:  # the stop is sent again a few times, then given up
+        with transaction.atomic():
+            ledger = Ledger.open(["RB-001"], [dispatched.pk], now=due)
+            translate.due(ledger, dispatched.pk, due)
+            ledger.commit()
+    client.force_login(auditor)
+    for url in (page(dispatched), f"{LIST}?shown=unconfirmed"):
+        html = client.get(url).content.decode()
+        assert "Aborted, stop not confirmed" in html
+    assert "it may still be moving" in client.get(page(dispatched)).content.decode()
+    assert "stop was not confirmed" in client.get("/admin/").content.decode()
+    robot = client.get("/admin/fleet/robot/RB-001/change/").content.decode()
+    assert "Stop not confirmed" in robot
 
 
 def draw(robot: Robot, person, count: int) -> None:
