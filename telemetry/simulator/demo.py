@@ -219,7 +219,7 @@ class Traffic:
         worked = False
         for robot in free:
             if robot.pk not in self.next_at:
-                self.next_at[robot.pk] = now + self._rest()
+                self.next_at[robot.pk] = now + self._rest() / 2
             if self.next_at[robot.pk] > now:
                 continue
             battery = facts[robot.pk].battery if robot.pk in facts else None
