@@ -45,7 +45,9 @@ DEMO_MISSIONS = flag("DROVER_DEMO_MISSIONS", default=True)  # whether missions k
 DEBUG = flag("DEBUG")
 SECRET_KEY = env("SECRET_KEY", "")
 if not SECRET_KEY:
-    if not (DEBUG or "pytest" in sys.modules or set(sys.argv[1:2]) & {"run", "makemigrations", "collectstatic", "bench"}):
+    if not (
+        DEBUG or "pytest" in sys.modules or set(sys.argv[1:2]) & {"run", "makemigrations", "collectstatic", "bench"}
+    ):
         raise ImproperlyConfigured(
             "SECRET_KEY is not set. Set it to a long random text (make run makes one), or DEBUG=1 to try things out."
         )
