@@ -60,11 +60,12 @@ class Custom(Params, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """How a person enters one parameter: `kind` is place, text, number or json."""
+    """How a person enters one parameter: `kind` is place, text, number or json; `rule` says what is accepted."""
 
     name: str
     label: str
     kind: str
+    rule: str
     required: bool = True
     help: str = ""
 
@@ -90,8 +91,9 @@ def _load(verb: str) -> Callable[[Any], str]:
     return lambda p: f"{verb} {p.load} at {p.place}" if p.load else f"{verb} at {p.place}"
 
 
-_PLACE = Input("place", "Place", "place")
-_LOAD = Input("load", "Load", "text", required=False, help="What is carried, e.g. pallet 7.")
+_TEXT = f"Text of at most {MAX_TEXT} characters."
+_PLACE = Input("place", "Place", "place", _TEXT)
+_LOAD = Input("load", "Load", "text", _TEXT, required=False, help="What is carried, e.g. pallet 7.")
 
 TYPES: dict[str, CommandType] = {
     t.name: t
@@ -101,22 +103,25 @@ TYPES: dict[str, CommandType] = {
         CommandType("drop", "Drop", Handle, 60, False, (_PLACE, _LOAD), _load("Drop")),
         CommandType(
             "wait", "Wait", Wait, 60, True,
-            (Input("seconds", "Seconds", "number", help="Up to 86400 (one day)."),),
+            (Input("seconds", "Seconds", "number", "More than 0 and at most 86400 (one day)."),),
             lambda p: f"Wait {p.seconds:g} s",
         ),
         CommandType(
             "charge", "Charge", Charge, 3600, True,
             (
-                Input("place", "Place", "place", required=False, help="Empty: the robot chooses."),
-                Input("until_percent", "Until (%)", "number", required=False, help="100 when empty."),
+                Input("place", "Place", "place", _TEXT, required=False, help="Empty: the robot chooses."),
+                Input(
+                    "until_percent", "Until (%)", "number", "A whole number from 1 to 100.", required=False,
+                    help="100 when empty.",
+                ),
             ),
             lambda p: f"Charge{f' at {p.place}' if p.place else ''} to {p.until_percent} %",
         ),
         CommandType(
             "custom", "Custom", Custom, 60, False,
             (
-                Input("name", "Name", "text", help="The brand's own name of the command."),
-                Input("args", "Arguments", "json", required=False, help='A JSON object, e.g. {"height": 2}.'),
+                Input("name", "Name", "text", _TEXT, help="The brand's own name of the command."),
+                Input("args", "Arguments", "json", 'A JSON object, e.g. {"height": 2}.', required=False),
             ),
             lambda p: f"Run {p.name}" + (f" with {msgspec.json.encode(p.args).decode()}" if p.args else ""),
         ),
@@ -177,8 +182,10 @@ def _typed(known: CommandType, params: dict[str, Any]) -> Params:
     try:
         return msgspec.convert(params, known.params)
     except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at `$.")
-        raise Invalid(path.split("[")[0].rstrip("`") or "params", f"{reason}.") from None
+        _, _, path = str(error).partition(" - at `$.")
+        rules = {spec.name: spec.rule for spec in known.inputs}
+        name = path.rstrip("`")
+        raise Invalid(name if name in rules else "params", rules.get(name, str(error))) from None
 
 
 def _required(params: type[Params]) -> int:

@@ -64,7 +64,11 @@ def _field(spec: Input) -> forms.Field:
         "json": lambda: forms.CharField(max_length=MAX_ARGS_BYTES, widget=forms.Textarea(attrs={"rows": 1})),
     }
     field: forms.Field = kinds[spec.kind]()
-    field.label, field.help_text, field.required = spec.label, spec.help, False  # required by type: see clean()
+    field.label, field.help_text, field.required = (
+        spec.label,
+        spec.help or spec.rule,
+        False,
+    )  # required by type: see clean()
     return field
 
 
@@ -121,7 +125,7 @@ class StepForm(forms.Form):
         try:
             return msgspec.json.decode(value)
         except (msgspec.DecodeError, RecursionError):
-            raise Invalid(spec.name, 'Must be a JSON object, e.g. {"height": 2}.') from None
+            raise Invalid(spec.name, spec.rule) from None
 
 
 class BaseStepFormSet(forms.BaseFormSet):
@@ -208,7 +212,7 @@ def choices_for_page() -> dict[str, Any]:
     return {
         "types": {
             t.name: {
-                "inputs": {spec.name: {"required": spec.required, "help": spec.help} for spec in t.inputs},
+                "inputs": {spec.name: {"required": spec.required, "help": spec.help or spec.rule} for spec in t.inputs},
                 "timeout_s": t.timeout_s,
             }
             for t in TYPES.values()

@@ -81,6 +81,7 @@ def test_refuses_and_names_the_field(command, params, field):
         validate(command, params, places=PLACES, capabilities=ALL)
     assert caught.value.field == field
     assert caught.value.reason.endswith(".")
+    assert "`" not in caught.value.reason, "words for people, not for programmers"
 
 
 @pytest.mark.parametrize("command", ALL)
