@@ -7,6 +7,7 @@ baseline take turns on the same kind of work, read from the same streams; median
 import asyncio
 import cProfile
 import json
+import os
 import pstats
 import statistics
 import time
@@ -42,7 +43,7 @@ BY = Origin("system", actor_name="bench")
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
     """(machine, rows). Needs empty stores of its own."""
-    preloaded, robot_count, rounds, singles = (2_000, 40, 1, 20) if quick else (1_000_000, 200, 9, 600)
+    preloaded, robot_count, rounds, singles = (2_000, 200, 3, 60) if quick else (1_000_000, 200, 9, 600)
     about = machine(Path(settings.VAR), **_stores())
     call_command("migrate", verbosity=0)
     plain.create_tables()
@@ -56,21 +57,30 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     baseline = Plain(worker.streams, robots)
 
     batch_rates: dict[str, list[float]] = {"drover": [], "plain": []}
+    cpu_us: dict[str, list[tuple[float, ...]]] = {"drover": [], "plain": []}
+    server = _server_pid()
     profiler = cProfile.Profile() if profile else None
     for number in range(rounds + 1):
         for name, side in (("drover", drover), ("plain", baseline)):
             count = side.feed()
+            _analyse()  # as autovacuum does in time; these tables have grown from nothing within seconds
             with profiler if profiler and name == "drover" and number else nullcontext():
-                began = time.perf_counter()
+                cpu, began = (time.process_time(), cpu_s(server)), time.perf_counter()
                 side.apply_all(count, BATCH)
                 took = time.perf_counter() - began
             if number:  # the first round warms up
                 batch_rates[name].append(count / took)
+                cpu_us[name].append(
+                    tuple(
+                        (after - before) / count * 1e6
+                        for before, after in zip(cpu, (time.process_time(), cpu_s(server)), strict=True)
+                    )
+                )
     drover_ms, plain_ms = drover.singly(singles), baseline.singly(singles)
     drover.check()
     worker.close()
     if profiler:
-        pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
+        pstats.Stats(profiler).sort_stats("cumulative").print_stats(45).sort_stats("tottime").print_stats(45)
 
     per_receipt = Event.objects.filter(kind__startswith="mission.step").count() / max(
         1, ProcessedMessage.objects.count() - preloaded
@@ -85,6 +95,10 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
         row("receipts applied, batches of 100", statistics.median(batch_rates["drover"]), "1/s",
             baseline=statistics.median(batch_rates["plain"]), at_least=5000),
         row("receipts applied, worst round", min(batch_rates["drover"]), "1/s", baseline=min(batch_rates["plain"])),
+        *(
+            row(f"CPU per receipt, {what}", _median(cpu_us["drover"], n), "µs", baseline=_median(cpu_us["plain"], n))
+            for n, what in enumerate(("worker", "PostgreSQL"))
+        ),
         row("one at a time, p50", statistics.median(drover_ms), "ms", baseline=statistics.median(plain_ms), below=5),
         row("one at a time, p99", _p99(drover_ms), "ms", baseline=_p99(plain_ms)),
     ]  # fmt: skip
@@ -310,6 +324,30 @@ def _stores() -> dict[str, Any]:
         "postgresql": f"{version} fsync {fsync} synchronous_commit {commit}",
         "valkey": f"{redis_version} appendfsync {append}",
     }
+
+
+def _analyse() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+
+def _median(pairs: list[tuple[float, ...]], n: int) -> float:
+    return statistics.median(pair[n] for pair in pairs)
+
+
+def _server_pid() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return int(cursor.fetchone()[0])
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has used; 0 where the system does not tell."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        return 0.0
+    user, system = stat.read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _p99(values: list[float]) -> float:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+TIMES = ("ms", "µs", "s")
+
 
 @dataclass(slots=True)
 class Row:
@@ -31,10 +33,10 @@ def row(
     at_least: float | None = None,
     below: float | None = None,
 ) -> Row:
-    """A row from its numbers. For times (`ms`) less is better, for rates more."""
+    """A row from its numbers. For times less is better, for rates more."""
     ratio = None
-    if baseline:
-        ratio = baseline / value if unit == "ms" else value / baseline
+    if baseline and value:
+        ratio = baseline / value if unit in TIMES else value / baseline
     target = f"≥ {at_least:g}" if at_least is not None else f"< {below:g}" if below is not None else ""
     ok = value >= at_least if at_least is not None else value < below if below is not None else None
     return Row(figure, round(value, 3), unit, baseline and round(baseline, 3), ratio and round(ratio, 2), target, ok)

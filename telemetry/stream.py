@@ -239,21 +239,16 @@ class Streams:
         return {by_key[name]: self._entries(by_key[name], rows) for name, rows in reply or ()}
 
     def _entries(self, partition: int, rows: list[tuple[bytes, dict[bytes, bytes] | None]]) -> list[Entry]:
-        gone = [entry_id.decode() for entry_id, fields in rows if not fields]
-        if gone:  # trimmed by a hand while they were pending: nothing is left to apply
-            log.error("%d pending entries of %s are no longer in the stream", len(gone), key(partition))
-            self.ack(partition, gone)
-        return [
-            Entry(
-                entry_id.decode(),
-                fields[b"robot"].decode(),
-                UUID(fields[b"msg_id"].decode()),
-                fields[b"raw"],
-                _EPOCH + timedelta(microseconds=int(fields[b"at"])),
-            )
-            for entry_id, fields in rows
-            if fields
-        ]
+        found, useless = [], []
+        for entry_id, fields in rows:
+            try:
+                found.append(_entry(entry_id.decode(), fields or {}))
+            except (KeyError, ValueError):
+                useless.append(entry_id.decode())
+        if useless:  # trimmed by a hand while they were pending, or not written by an intake
+            log.error("entries of %s hold no message: %s", key(partition), ", ".join(useless))
+            self.ack(partition, useless)
+        return found
 
     def ack(self, partition: int, entry_ids: list[str]) -> None:
         if entry_ids:
@@ -299,6 +294,11 @@ class Streams:
             if oldest is not None:
                 age = max(age, now.timestamp() - oldest[0] / 1000)
         return age
+
+
+def _entry(entry_id: str, fields: dict[bytes, bytes]) -> Entry:
+    received_at = _EPOCH + timedelta(microseconds=int(fields[b"at"]))
+    return Entry(entry_id, fields[b"robot"].decode(), UUID(fields[b"msg_id"].decode()), fields[b"raw"], received_at)
 
 
 def is_group_lost(error: Exception) -> bool:

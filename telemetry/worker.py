@@ -78,17 +78,17 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, then give the partitions back."""
         while not self.stopping.is_set():
-            if not self.step(timezone.now(), time.monotonic()):
-                self._rest()
+            found = self.step(timezone.now(), time.monotonic())
+            self._fetch(wait=not found)
         self.close()
 
-    def _rest(self) -> None:
-        """Wait for something new; the next step applies it, with the time of then."""
+    def _fetch(self, *, wait: bool) -> None:
+        """What the next step will apply, read before that step's time is taken; waits for it if told to."""
         if self.pause_s:
-            self.stopping.wait(self.pause_s)
+            self.stopping.wait(self.pause_s if wait else 0)
             return
         try:
-            self._in_hand = self._read(BLOCK_MS)
+            self._in_hand = self._read(BLOCK_MS if wait else None)
         except Exception as error:
             if not is_group_lost(error):  # the next step sees to that
                 self._survive(error, time.monotonic())

@@ -186,6 +186,16 @@ def test_a_pending_entry_that_was_trimmed_by_hand_does_not_come_back_for_ever(st
     assert durable.xpending(stream.key(p), stream.GROUP)["pending"] == 1
 
 
+@pytest.mark.parametrize("fields", [{"x": 1}, {"robot": b"\xff", "msg_id": "1", "raw": "", "at": "soon"}])
+def test_an_entry_that_no_intake_wrote_does_not_hold_up_the_others(streams, durable, fields, caplog):
+    p = stream.partition_of("RB-1")
+    durable.xadd(stream.key(p), fields)
+    put("RB-1", b"a")
+    assert [e.raw for e in streams.read_new([p], 10, None)[p]] == [b"a"]
+    assert durable.xpending(stream.key(p), stream.GROUP)["pending"] == 1
+    assert "hold no message" in caplog.text
+
+
 def test_the_age_of_the_oldest_unapplied_entry(streams):
     p = stream.partition_of("RB-1")
     everything = range(settings.PARTITIONS)
