@@ -130,8 +130,8 @@ def test_status_says_on_one_screen_who_works_what_waits_and_what_is_stopped(disp
 
 
 @pytest.mark.django_db
-def test_status_goes_on_when_a_store_is_down(settings, capsys, monkeypatch):
-    monkeypatch.setattr(settings, "REDIS_URL", "unix:///nowhere/redis.sock")
+def test_status_goes_on_when_a_store_is_down(settings, capsys):
+    settings.REDIS_URL = "unix:///nowhere/redis.sock"
     call_command("status")
     screen = capsys.readouterr().out
     assert "backlog       unknown: the durable Redis does not answer" in screen
