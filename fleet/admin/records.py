@@ -84,7 +84,7 @@ class EventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what happened")
     def words(self, event: Event) -> str:
-        return Truncator(sentence(event).strip()).chars(MAX_WORDS)
+        return Truncator(sentence(event)).chars(MAX_WORDS)
 
     @admin.display(description="of", ordering="aggregate")
     def about(self, event: Event) -> str | SafeString:

@@ -58,7 +58,7 @@ def entry(event: Any, now: datetime) -> Entry:
     late = (event.recorded_at - event.occurred_at).total_seconds()
     return Entry(
         event=event,
-        words=sentence(event).strip(),
+        words=sentence(event),
         who=event.actor_name or event.actor_id or ACTORS.get(event.actor_kind, event.actor_kind),
         actor=ACTORS.get(event.actor_kind, event.actor_kind),
         cause=event.cause,

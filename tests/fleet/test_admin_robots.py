@@ -134,6 +134,12 @@ def test_an_auditor_reads_everything_and_finds_no_button(client, auditor, superv
     assert [e.words for e in answer.context["entries"]] == ["Enrolled as Ella", "Link: online", "Hold stopped: aisle"]
 
 
+def test_a_sentence_without_a_reason_ends_well(client, auditor, supervisor, robot):
+    actions.stop_robot("RB-001", by=by_user(supervisor))
+    client.force_login(auditor)
+    assert client.get(f"{ROBOT}change/").context["entries"][-1].words == "Hold stopped"
+
+
 def test_history_of_one_aggregate_can_be_found_and_read(client, auditor, supervisor, mission, dispatched):
     client.force_login(auditor)
     found = client.get(f"/admin/fleet/event/?q={mission.pk}").context["cl"].result_list
