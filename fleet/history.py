@@ -283,7 +283,7 @@ def sentence(event: Any) -> str:
         return str(event.kind)
     for item in data.get("steps", ()) if len(data.get("steps", ())) == 1 else ():
         data = {**item, "step": item["number"], **data}
-    return str(known.text.format_map(_Blank(data)))
+    return str(known.text.format_map(_Blank(data))).strip().removesuffix(":")
 
 
 class _Blank(dict[str, Any]):
