@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -25,12 +25,14 @@ def enrol_robot(*, id: str, name: str, site: Site | int, brand: Brand | int, by:
     """Make a robot known."""
     if not re.fullmatch(ROBOT_ID, id):
         raise Refused("A robot id has 1 to 64 letters, digits, dots, dashes or underscores.")
-    now = timezone.now()
-    with transaction.atomic():
-        if Robot.objects.filter(pk=id).exists():
-            raise Refused(f"{id} is already enrolled. Choose another id, or edit that robot.")
-        change = new(AGGREGATES["robot"], id)
-        _tell(change, rules.Enrol(_text(name or id), _pk(site), _pk(brand)), by, now)
+    change = new(AGGREGATES["robot"], id)
+    try:
+        with transaction.atomic():
+            _tell(change, rules.Enrol(_text(name or id), _pk(site), _pk(brand)), by, timezone.now())
+    except IntegrityError as error:  # its history begins with event 1, and that is there already
+        if not Robot.objects.filter(pk=id).exists():
+            raise
+        raise Refused(f"{id} is already enrolled. Choose another id, or edit that robot.") from error
     return change.row  # type: ignore[no-any-return]
 
 

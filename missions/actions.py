@@ -22,7 +22,7 @@ from missions.ledger import Ledger
 from missions.models import FINAL, Mission
 from missions.waiting import why_waiting as why_waiting  # part of what this module offers
 
-MAX_STEPS = 100
+MAX_STEPS = 60  # and 60 rows fit into one form
 TRIES = 5  # of a transaction that met another one
 
 

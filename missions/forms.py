@@ -7,6 +7,7 @@ from django import forms
 from django.core.validators import MaxValueValidator, MinValueValidator
 
 from fleet.models import Place, Robot, Site
+from missions.actions import MAX_STEPS
 from missions.command_types import (
     MAX_ARGS_BYTES,
     MAX_TEXT,
@@ -18,7 +19,6 @@ from missions.command_types import (
     validate,
 )
 
-MAX_STEPS = 60
 BLANK_ROWS = 5  # without JavaScript; with it, rows are added as needed
 SENT_ROWS = 200  # with those that were added and removed again
 
