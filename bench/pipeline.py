@@ -76,6 +76,7 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
                         for before, after in zip(cpu, (time.process_time(), cpu_s(server)), strict=True)
                     )
                 )
+    _analyse()
     drover_ms, plain_ms = drover.singly(singles), baseline.singly(singles)
     drover.check()
     worker.close()

@@ -55,8 +55,9 @@ def apply(
             for message in messages if doomed else ():
                 message.reason, message.tries = doomed
             hook("before_decide")
-            _tell([m for m in messages if m.up and not m.reason], now)
-            _remember(cursor, messages, now)
+            if messages:
+                _tell([m for m in messages if m.up and not m.reason], now)
+                _remember(cursor, messages, now)
         hook("before_commit")
     for message in messages:
         if message.reason:
@@ -109,14 +110,18 @@ def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
                 for m in dead
             ],
         )  # fmt: skip
-    with cursor.copy(
-        "COPY telemetry_processedmessage (robot_id, msg_id, session, seq, verdict, received_at, applied_at) FROM STDIN"
-    ) as copy:
-        for m in messages:
-            session, seq = (m.up.session, m.up.seq) if m.up else (0, 0)
-            verdict = DEAD if m.reason else str(m.verdict)
-            copy.write_row((m.entry.robot_id, m.entry.msg_id, session, seq, verdict, m.entry.received_at, now))
     watermarks.move(cursor, [(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up])
+    rows = [
+        (m.entry.robot_id, m.entry.msg_id, m.up.session if m.up else 0, m.up.seq if m.up else 0,
+         DEAD if m.reason else str(m.verdict), m.entry.received_at)
+        for m in messages
+    ]  # fmt: skip
+    cursor.execute(
+        "INSERT INTO telemetry_processedmessage (robot_id, msg_id, session, seq, verdict, received_at, applied_at)"
+        " SELECT k.*, %s FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[])"
+        " AS k(robot_id, msg_id, session, seq, verdict, received_at)",
+        [now, *(list(column) for column in zip(*rows, strict=True))],
+    )
 
 
 def _text(raw: bytes) -> str:

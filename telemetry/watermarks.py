@@ -10,9 +10,9 @@ Session = tuple[str, int]  # robot id, session
 
 
 def move(cursor: Any, processed: Iterable[tuple[str, int, int]]) -> None:
-    """Move the watermarks over (robot, session, seq) that this transaction has just written as processed.
+    """Move the watermarks over (robot, session, seq) that this transaction is about to write as processed.
 
-    The caller holds the robots' row locks. Session 0 is the site's own and has no watermark.
+    Only the owner of the robots' partition calls it. Session 0 is the site's own and has no watermark.
     """
     seqs: dict[Session, set[int]] = {}
     for robot_id, session, seq in processed:
@@ -20,16 +20,16 @@ def move(cursor: Any, processed: Iterable[tuple[str, int, int]]) -> None:
             seqs.setdefault((robot_id, session), set()).add(seq)
     if not seqs:
         return
-    marks = _read(cursor, list(seqs))
-    moved = {}
-    for session, new in seqs.items():
-        before = mark = marks.get(session, 0)
-        while mark + 1 in new:
-            mark += 1
+    moved, early = {}, {}
+    for session, before, newest in _read(cursor, list(seqs)):
+        mark = _run(before, seqs[session])
         if mark > before:
             moved[session] = mark
+            if newest > mark:
+                early[session] = mark
+    for session, found in _earlier(cursor, early).items():  # a gap was filled: go on over what came before its turn
+        moved[session] = _run(moved[session], seqs[session] | found)
     if moved:
-        _over_earlier(cursor, moved)
         cursor.execute(
             "INSERT INTO telemetry_watermark AS w (robot_id, session, applied_seq)"
             " SELECT k.* FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS k(robot_id, session, seq)"
@@ -40,27 +40,40 @@ def move(cursor: Any, processed: Iterable[tuple[str, int, int]]) -> None:
         )
 
 
-def _read(cursor: Any, sessions: list[Session]) -> dict[Session, int]:
+def _run(mark: int, seqs: set[int]) -> int:
+    """The last of the unbroken run of seqs that follows the mark."""
+    while mark + 1 in seqs:
+        mark += 1
+    return mark
+
+
+def _read(cursor: Any, sessions: list[Session]) -> list[tuple[Session, int, int]]:
+    """(session, its watermark, the newest seq that was processed before)."""
     cursor.execute(
-        "SELECT w.robot_id, w.session, w.applied_seq FROM telemetry_watermark w"
-        " JOIN unnest(%s::text[], %s::bigint[]) AS k(robot_id, session) USING (robot_id, session)",
+        "SELECT k.robot_id, k.session, coalesce(w.applied_seq, 0), coalesce((SELECT max(p.seq)"
+        " FROM telemetry_processedmessage p WHERE p.robot_id = k.robot_id AND p.session = k.session), 0)"
+        " FROM unnest(%s::text[], %s::bigint[]) AS k(robot_id, session)"
+        " LEFT JOIN telemetry_watermark w USING (robot_id, session)",
         [[robot for robot, _ in sessions], [session for _, session in sessions]],
     )
-    return {(robot, session): seq for robot, session, seq in cursor.fetchall()}
+    return [((robot, session), mark, newest) for robot, session, mark, newest in cursor.fetchall()]
 
 
-def _over_earlier(cursor: Any, moved: dict[Session, int]) -> None:
-    """A gap was filled: go on over what came before its turn, in an earlier batch."""
-    cursor.execute(
-        "SELECT p.robot_id, p.session, p.seq FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS k(robot_id, session, seq)"
-        " JOIN telemetry_processedmessage p ON p.robot_id = k.robot_id AND p.session = k.session AND p.seq > k.seq"
-        " ORDER BY p.seq",
-        _columns(moved),
-    )
-    for robot, session, seq in cursor.fetchall():
-        if seq == moved[robot, session] + 1:
-            moved[robot, session] = seq
+def _earlier(cursor: Any, marks: dict[Session, int]) -> dict[Session, set[int]]:
+    """Seqs above the marks that earlier batches processed."""
+    found: dict[Session, set[int]] = {}
+    if marks:
+        cursor.execute(
+            "SELECT p.robot_id, p.session, p.seq"
+            " FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS k(robot_id, session, seq)"
+            " JOIN telemetry_processedmessage p"
+            " ON p.robot_id = k.robot_id AND p.session = k.session AND p.seq > k.seq",
+            _columns(marks),
+        )
+        for robot, session, seq in cursor.fetchall():
+            found.setdefault((robot, session), set()).add(seq)
+    return found
 
 
-def _columns(moved: dict[Session, int]) -> list[list[Any]]:
-    return [[robot for robot, _ in moved], [session for _, session in moved], list(moved.values())]
+def _columns(marks: dict[Session, int]) -> list[list[Any]]:
+    return [[robot for robot, _ in marks], [session for _, session in marks], list(marks.values())]
