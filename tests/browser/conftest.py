@@ -88,7 +88,7 @@ def web(transactional_db, tmp_path):
     assert "Traceback" not in log, log
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: playwright's loop runs in this thread, and others' async tests need theirs
 def chromium():
     if CHROMIUM is None:
         if os.environ.get("DROVER_REQUIRE_BROWSER") == "1":
