@@ -6,10 +6,10 @@ snapshot is fresh; `seen` = sorted set of the time when each robot was last hear
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import redis
@@ -131,6 +131,33 @@ async def put(
 async def touch(client: redis.asyncio.Redis, robot_id: str, received_at: datetime) -> None:
     """The robot gave a sign of life that carries no facts (hello, a critical message). Raises `redis.RedisError`."""
     await client.zadd("seen", {robot_id: milliseconds(received_at)}, gt=True)
+
+
+class Put(NamedTuple):
+    """One lossy message, as `put` takes it."""
+
+    robot_id: str
+    session: int
+    seq: int
+    received_at: datetime
+    facts: dict[str, Any]
+
+
+async def write(client: redis.asyncio.Redis, puts: Sequence[Put], touches: Mapping[str, datetime]) -> None:
+    """Many `put` and `touch` in one round trip. Raises `redis.RedisError`."""
+    calls = [_put_arguments(*put, FRESH_S) for put in puts]
+    async with client.pipeline(transaction=False) as pipe:
+        for keys, arguments in calls:
+            pipe.evalsha(_PUT_SHA, len(keys), *keys, *arguments)
+        if touches:
+            pipe.zadd("seen", {robot_id: milliseconds(at) for robot_id, at in touches.items()}, gt=True)
+        replies = await pipe.execute(raise_on_error=False)
+    for (keys, arguments), reply in zip(calls, replies, strict=False):
+        if isinstance(reply, redis.exceptions.NoScriptError):  # a restart forgot it
+            await client.eval(PUT, len(keys), *keys, *arguments)
+    for reply in replies:
+        if isinstance(reply, Exception) and not isinstance(reply, redis.exceptions.NoScriptError):
+            raise reply
 
 
 def decode(stored: bytes | None, fresh: bool) -> Snapshot | None:

@@ -26,7 +26,7 @@ from redis.retry import Retry
 
 from telemetry import protocol
 from telemetry.gateways.rows import Asked, OpenCommand, Rows, Seen, look
-from telemetry.gateways.vitals import Vitals
+from telemetry.gateways.vitals import Vitals, uncut
 from telemetry.snapshots import COMMANDS
 from telemetry.stream import Intake
 
@@ -92,10 +92,11 @@ class Links:
         self.clock = clock
         self.loop = asyncio.get_running_loop()
         self.counts: Counter[str] = Counter()  # bad input by field, and other things worth counting
-        self.rows, self.vitals, self.intake = Rows(), Vitals(), Intake(settings.REDIS_URL)
+        self.rows, self.intake = Rows(), Intake(settings.REDIS_URL)
         self.live = redis.asyncio.from_url(
-            settings.LIVE_REDIS_URL, socket_timeout=5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
+            settings.LIVE_REDIS_URL, socket_timeout=1.5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )
+        self.vitals = Vitals(self.live)
         self._by_robot: dict[str, Link] = {}
         self._sockets = 0
         self._hinted: set[str] = set()
@@ -203,7 +204,7 @@ class Links:
         while True:
             try:
                 async with self.live.pubsub() as hints:
-                    await hints.subscribe(COMMANDS)
+                    await uncut(hints.subscribe(COMMANDS))
                     while True:
                         message = await hints.get_message(ignore_subscribe_messages=True, timeout=1.0)
                         if message is not None:

@@ -3,49 +3,73 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
+from datetime import datetime
+from typing import Any, TypeVar
 
+import redis.asyncio
 from redis import RedisError
 
+from telemetry import snapshots
+from telemetry.snapshots import Put
+
 log = logging.getLogger(__name__)
-LIMIT = 5000  # writes that wait; the oldest go first
-AT_ONCE = 100
+LIMIT = 5000  # messages that wait; the oldest go first
+AT_ONCE = 200  # per round trip
 REST_S = 1.0  # after a failure
 
-Write = Callable[[], Awaitable[object]]
+Answer = TypeVar("Answer")
+
+
+async def uncut(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Await it to its end, also when cancelled: redis-py leaks a connection that is cancelled while it connects."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 class Vitals:
     """A bounded queue of writes. Lossy: what the live Redis does not take is gone."""
 
-    def __init__(self) -> None:
-        self._waiting: deque[Write] = deque(maxlen=LIMIT)
+    def __init__(self, live: redis.asyncio.Redis) -> None:
+        self._live = live
+        self._puts: deque[Put] = deque(maxlen=LIMIT)
+        self._touches: dict[str, datetime] = {}
         self._some = asyncio.Event()
         self._well = True
 
-    def add(self, write: Write) -> None:
-        self._waiting.append(write)
+    def put(self, put: Put) -> None:
+        """What a lossy message told."""
+        self._puts.append(put)
+        self._some.set()
+
+    def touch(self, robot_id: str, received_at: datetime) -> None:
+        """A message that tells nothing but that the robot lives."""
+        self._touches[robot_id] = received_at
         self._some.set()
 
     async def run(self) -> None:
         """Write what comes, until cancelled."""
         while True:
             await self._some.wait()
-            if not await self.step():
+            if not await uncut(self.step()):
                 await asyncio.sleep(REST_S)
-            if not self._waiting:
+            if not self._puts and not self._touches:
                 self._some.clear()
 
     async def step(self) -> bool:
-        """Do one round of writes; says whether the live Redis took them all."""
-        writes = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
-        failed = None
-        for outcome in await asyncio.gather(*(write() for write in writes), return_exceptions=True):
-            if isinstance(outcome, RedisError | OSError):
-                failed = outcome
-            elif isinstance(outcome, BaseException):
-                raise outcome
-        if failed and self._well:
-            log.warning("live Redis takes no telemetry: %s", failed)
-        self._well = not failed
+        """One round trip; says whether the live Redis took it."""
+        puts = [self._puts.popleft() for _ in range(min(AT_ONCE, len(self._puts)))]
+        touches, self._touches = self._touches, {}
+        try:
+            await snapshots.write(self._live, puts, touches)
+        except (RedisError, OSError) as error:
+            if self._well:
+                log.warning("live Redis takes no telemetry: %s", error)
+            self._well = False
+        else:
+            self._well = True
         return self._well

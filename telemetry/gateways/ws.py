@@ -13,12 +13,13 @@ from typing import Any
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from telemetry import protocol, snapshots
+from telemetry import protocol
 from telemetry.gateways import direct
 from telemetry.gateways.inbox import Inbox, Message
 from telemetry.gateways.links import GATEWAY, Link, Links
 from telemetry.gateways.rows import Holder, holder_of, open_session
 from telemetry.protocol import Ack, Bad, Hello, Up
+from telemetry.snapshots import Put
 
 log = logging.getLogger(__name__)
 HELLO_S = 10.0  # from connecting to hello
@@ -218,8 +219,7 @@ class Connection:
 
     async def _lossy(self, up: Up, received_at: datetime) -> None:
         assert self._link is not None
-        live = self._links.live
-        self._links.vitals.add(lambda: snapshots.put(live, up.robot, up.session, up.seq, received_at, up.data))
+        self._links.vitals.put(Put(up.robot, up.session, up.seq, received_at, up.data))
         if up.type == "robot.heartbeat":
             mine = self._link.sessions | {self._link.session}
             applied = {session: seq for session, seq in self._link.applied.items() if session in mine}
@@ -229,5 +229,4 @@ class Connection:
         now = self._links.clock()
         if now - self._touched >= TOUCH_S:
             self._touched = now
-            live = self._links.live
-            self._links.vitals.add(lambda: snapshots.touch(live, self._holder.robot, received_at))
+            self._links.vitals.touch(self._holder.robot, received_at)
