@@ -6,6 +6,7 @@ One change from a page or hundreds from the worker take the same way: events fir
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum
+from functools import cache
 from itertools import zip_longest
 from typing import Any
 
@@ -26,14 +27,45 @@ def load(aggregate: Aggregate, pks: Iterable[Any], *, children: dict[str, models
     `children` overrides the aggregate's `wanted`, e.g. `{"credentials": Q()}` for all of them.
     """
     wanted = {**aggregate.wanted, **(children or {})}
-    rows = aggregate.model._default_manager.select_for_update(no_key=True).filter(pk__in=set(pks)).order_by("pk")
-    changes = {row.pk: Change(aggregate, row, {name: {} for name in aggregate.children}) for row in rows}
-    for name, model in aggregate.children.items():
-        parent = aggregate.parent(name)
-        query: Any = model._default_manager.filter(wanted.get(name, models.Q()), **{f"{parent}__in": list(changes)})
-        for child in query if changes else ():
-            changes[getattr(child, parent)].children[name][child.number] = child
+    pk = aggregate.model._meta.pk
+    assert pk is not None
+    connection.ensure_connection()
+    with connection.wrap_database_errors:
+        rows = _read(aggregate.model, pk.attname, pks, f'ORDER BY "{pk.column}" FOR NO KEY UPDATE')
+        changes = {row.pk: Change(aggregate, row, {name: {} for name in aggregate.children}) for row in rows}
+        for name, model in aggregate.children.items() if changes else ():
+            parent = aggregate.parent(name)
+            for child in _read(model, parent, changes, _and_null(wanted.get(name))):
+                changes[getattr(child, parent)].children[name][child.number] = child
     return changes
+
+
+def _read(model: type[models.Model], column: str, values: Iterable[Any], rest: str) -> list[Any]:
+    """Rows where the column is one of the values. The ORM would take seven times as long to compile the same."""
+    head, names, converters = _select(model)
+    with psycopg.Cursor(connection.connection) as cursor:
+        cursor.execute(f'{head} WHERE "{column}" = ANY(%s) {rest}', [list(set(values))])  # type: ignore[arg-type]
+        found = cursor.fetchall()
+    for index, convert in converters:
+        found = [(*row[:index], convert(row[index], None, connection), *row[index + 1 :]) for row in found]
+    return [model.from_db(connection.alias, names, row) for row in found]
+
+
+@cache
+def _select(model: type[models.Model]) -> tuple[str, list[str], list[tuple[int, Any]]]:
+    """SELECT … FROM, the attributes it fills, and which of them the field converts."""
+    fields: list[Any] = list(model._meta.concrete_fields)
+    converters = [(n, f.from_db_value) for n, f in enumerate(fields) if hasattr(f, "from_db_value")]
+    columns = ", ".join(f'"{f.column}"' for f in fields)
+    return f'SELECT {columns} FROM "{model._meta.db_table}"', [f.attname for f in fields], converters
+
+
+def _and_null(wanted: models.Q | None) -> str:
+    """`Q(released_at=None)` as SQL; `wanted` is nothing but columns that must be null."""
+    conditions = wanted.children if wanted is not None else ()
+    if any(not isinstance(c, tuple) or c[1] is not None for c in conditions):
+        raise ValueError(f"cannot narrow by {wanted}: only by columns that are null")
+    return "".join(f' AND "{c[0]}" IS NULL' for c in conditions if isinstance(c, tuple))
 
 
 def new(aggregate: Aggregate, pk: Any) -> Change:
