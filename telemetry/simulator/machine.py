@@ -152,7 +152,7 @@ class Machine:
         events = [self._about(work, "mission.step_completed", result=result)]
         if work.number < len(work.steps):
             return events + self._begin(work, work.number + 1)
-        return [*events, *self._end(work, "finished", self._about(work, "mission.finished", step=False))]
+        return [*events, *self._end(work, "finished", self._about(work, "mission.finished"))]
 
     def _begin(self, work: Work, number: int, attempt: int = 0) -> list[Event]:
         step = work.steps[number - 1]
@@ -180,9 +180,10 @@ class Machine:
             self.body.charge(left)
             self.topping_up = self.body.battery < CHARGED
 
-    def _about(self, work: Work, type: str, step: bool = True, **data: Any) -> Event:
-        by_step = (work.number, work.attempt) if step and "step" in type else (None, None)
-        return Event(type, data, *work.key, *by_step, work.traceparent)
+    def _about(self, work: Work, type: str, **data: Any) -> Event:
+        number, attempt = (work.number, work.attempt) if "step" in type else (None, None)
+        mission, dispatch_no = work.key
+        return Event(type, data, mission, dispatch_no, number, attempt, work.traceparent)
 
     # --- commands
 

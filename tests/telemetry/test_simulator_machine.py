@@ -1,9 +1,15 @@
 """How a simulated robot behaves: time is an argument, nothing waits."""
 
-import pytest
+from datetime import UTC, datetime
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telemetry.protocol import decode_up
 from telemetry.simulator.activities import Place
 from telemetry.simulator.machine import Machine
+from telemetry.simulator.outbox import Outbox
 
 PLACES = [Place("Dock A", 0.0, 0.0), Place("Shelf 3", 12.0, 0.0, 1.5)]
 ABLE = ["navigate", "pick", "drop", "wait", "charge", "custom"]
@@ -280,3 +286,51 @@ def test_what_it_says_is_what_the_protocol_knows():
     from telemetry.simulator.machine import _COMMANDS
 
     assert set(_COMMANDS) == set(COMMANDS)
+
+
+ORDERS = st.one_of(
+    st.tuples(st.just("run"), st.floats(0.1, 8)),
+    st.tuples(
+        st.sampled_from(["pause", "resume", "cancel", "retry_step", "skip_step", "stop", "release", "query_state"]),
+        st.integers(1, 3),
+    ),
+    st.tuples(st.just("assign"), st.integers(1, 3)),
+    st.tuples(st.sampled_from(["fail", "clear"]), st.none()),
+)
+STEPS = (GO, WAIT, ("custom", {"name": "fail"}), ("custom", {"name": "fault"}), ("charge", {"until_percent": 100}))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(ORDERS, max_size=25), st.lists(st.sampled_from(STEPS), min_size=1, max_size=3))
+def test_whatever_it_is_told_it_says_what_the_protocol_takes_and_keeps_to_its_word(orders, steps):
+    robot, outbox, ended = Driver(), Outbox("RB-001"), {}
+    outbox.begin(1, {})
+    for order, value in orders:
+        before = robot.machine.work
+        if order == "run":
+            said, asked = robot.run(value), False
+        elif order in ("fail", "clear"):
+            said, asked = (robot.machine.fail("E1", "x") if order == "fail" else robot.machine.clear_fault()), False
+        elif order == "assign":
+            said, asked = robot.assign(*steps, dispatch_no=value), True
+        else:
+            robot_wide = order in ("stop", "release", "query_state")
+            said = robot.command(f"robot.{order}" if robot_wide else f"mission.{order}", dispatch_no=value)
+            asked = True
+        for event in said:
+            if event.type == "robot.state":
+                event = event._replace(data=event.data | {"reply_to": None})
+            elif event.type == "robot.stopped":
+                event = event._replace(data={})
+            outbox.add(event, datetime(2026, 11, 29, 10, 0, tzinfo=UTC))
+            if event.dispatch_no in ended and event.type.startswith("mission."):
+                assert asked, f"{event.type} after {ended[event.dispatch_no]}"
+                assert event.type == ended[event.dispatch_no]
+            elif event.type in ("mission.finished", "mission.cancelled", "mission.rejected"):
+                ended[event.dispatch_no] = event.type
+        if robot.machine.latched and before:
+            assert robot.machine.body.speed == 0
+    for text in iter(lambda: outbox.due(0.0), []):
+        for message in text:
+            up = decode_up(message)
+            outbox.acknowledged(str(up.msg_id), "stored")
