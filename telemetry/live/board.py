@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from missions.models import FINAL
-from telemetry.live import fragments
-from telemetry.live.fragments import EVERYWHERE, Fragment
+from telemetry.live import cards, fragments
+from telemetry.live.fragments import EVERYWHERE, Fragment, Shell
 from telemetry.live.loading import Loaded, MissionRow, RobotRow, Versions
 from telemetry.snapshots import Snapshot
 
@@ -59,7 +59,8 @@ class Board:
         self.missions: dict[str, MissionRow] = {}
         self.snapshots: dict[str, Snapshot] = {}
         self.fragments: dict[str, Fragment] = {}  # by key: DOM id, or DOM id@view
-        self.buckets: dict[str, tuple[int, str]] = {}  # robot → its site and its part of the bar
+        self.shells: dict[str, Shell] = {}  # robot → its card without the vitals
+        self.vitals: dict[str, Fragment] = {}  # by DOM id: the part of a card that changes all the time
         self.ended: dict[tuple[int, str], int] = {}
         self.lingering: dict[str, float] = {}  # mission that has ended → until when it stays
         self.viewers: set[Viewer] = set()
@@ -112,7 +113,8 @@ class Board:
         missions = self.missions.keys() if dirty.all else dirty.missions
         for robot_id in robots - rows.robots.keys():
             self.robots.pop(robot_id, None)
-            self.buckets.pop(robot_id, None)
+            self.shells.pop(robot_id, None)
+            self.vitals.pop(fragments.vitals_id(robot_id), None)
             changed |= self._drop(fragments.robot_id(robot_id))
         for mission_id in missions - rows.missions.keys() - self.lingering.keys():
             self.missions.pop(mission_id, None)
@@ -140,18 +142,26 @@ class Board:
             self._changed(self._drop(fragments.mission_id(mission_id)))
 
     def _render_robot(self, robot_id: str) -> set[str]:
-        row = self.robots[robot_id]
-        fragment, bucket = fragments.robot(row, self.snapshots.get(robot_id))
-        self.buckets[robot_id] = (row.site, bucket)
-        return self._keep(fragment.dom_id, fragment)
+        row, snapshot = self.robots[robot_id], self.snapshots.get(robot_id)
+        before, low = self.shells.get(robot_id), cards.battery_low(snapshot)
+        shell = before
+        if shell is None or shell.row is not row or shell.low != low:
+            shell = self.shells[robot_id] = fragments.shell(row, low)
+        vitals = fragments.vitals(row, snapshot)
+        card = fragments.robot(shell, vitals)
+        old = self.vitals.get(vitals.dom_id)
+        self.vitals[vitals.dom_id], self.fragments[card.dom_id] = vitals, card
+        if before is None or before.html != shell.html or old is None or old.views != vitals.views:
+            return {card.dom_id}
+        return {vitals.dom_id} if old.html != vitals.html else set()
 
     def _count(self) -> set[str]:
         changed: set[str] = set()
         robots: dict[int | None, Counter[str]] = {EVERYWHERE: Counter()}
         missions: dict[int | None, Counter[str]] = {EVERYWHERE: Counter()}
-        for site, bucket in self.buckets.values():
-            for view in (EVERYWHERE, site):
-                robots.setdefault(view, Counter())[bucket] += 1
+        for shell in self.shells.values():
+            for view in (EVERYWHERE, shell.row.site):
+                robots.setdefault(view, Counter())[shell.bucket] += 1
         for row in self.missions.values():
             if row.state not in FINAL:
                 for view in (EVERYWHERE, row.site):
@@ -177,11 +187,11 @@ class Board:
     def _changed(self, keys: set[str]) -> None:
         for viewer in self.viewers:
             if not viewer.snapshot_due:
-                viewer.pending |= {
-                    k
-                    for k in keys
-                    if k in viewer.shown or (k in self.fragments and self.fragments[k].shown_in(viewer.view))
-                }
+                viewer.pending |= {key for key in keys if key in viewer.shown or self._visible(key, viewer)}
+
+    def _visible(self, key: str, viewer: Viewer) -> bool:
+        fragment = self.fragments.get(key) or self.vitals.get(key)
+        return fragment is not None and fragment.shown_in(viewer.view)
 
     # --- frames
 
@@ -201,7 +211,11 @@ class Board:
             put, gone = [], []
             for key in viewer.pending:
                 fragment = self.fragments.get(key)
-                if fragment is not None and fragment.shown_in(viewer.view):
+                if key in self.vitals:
+                    card = key.replace("vitals", "robot", 1)
+                    if card in viewer.shown and card not in viewer.pending:  # a card brings its vitals along
+                        put.append((key, self.vitals[key]))
+                elif fragment is not None and fragment.shown_in(viewer.view):
                     put.append((key, fragment))
                     viewer.shown.add(key)
                 elif key in viewer.shown:

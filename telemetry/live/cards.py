@@ -87,7 +87,7 @@ def _held(hold: Hold) -> Look:
 _WORST_HOLD = {HoldKind.UNCONFIRMED: 0, HoldKind.STOPPED: 1, HoldKind.MAINTENANCE: 2}
 
 
-def robot_look(row: RobotRow, battery: float | None) -> Look:
+def robot_look(row: RobotRow, low: bool) -> Look:
     """The one thing to know about a robot now: the first of these that holds."""
     hold = min(row.holds, key=lambda h: _WORST_HOLD.get(h.kind, 3), default=None)  # type: ignore[call-overload]
     if hold is not None and hold.kind != HoldKind.MAINTENANCE:
@@ -107,7 +107,7 @@ def robot_look(row: RobotRow, battery: float | None) -> Look:
         return Look(INFO, "ring", f"Stopping… asked by {who}", row.mission_stop_requested_at, "", "at")
     if row.mission and row.mission_state == State.PENDING:
         return Look(INFO, "ring", "Dispatching…", row.mission_dispatched_at, "", "for")
-    if battery is not None and battery < LOW_BATTERY and row.mode != Mode.CHARGING:
+    if low and row.mode != Mode.CHARGING:
         return Look(WARN, "warn", f"Battery low, {MODES[Mode(row.mode)][1].lower()}", row.mode_since, "", "for")
     if row.presence == Presence.UNKNOWN:
         return Look(OFF, "off", "No verdict on its link yet" if row.presence_since else "Never heard from")
@@ -149,10 +149,31 @@ def _in_words(command: str | None, params: dict[str, Any] | None) -> str:
     return short(in_words(command, params or {}), 90) if command else ""
 
 
-def robot_card(row: RobotRow, snapshot: Snapshot | None) -> dict[str, Any]:
-    """Everything that `fleet/_robot.html` shows, as finished text."""
-    battery = snapshot.battery if snapshot else None
-    look = robot_look(row, battery)
+def battery_low(snapshot: Snapshot | None) -> bool:
+    """The one thing in the live facts that changes what a card says."""
+    return snapshot is not None and snapshot.battery is not None and snapshot.battery < LOW_BATTERY
+
+
+def vitals(robot_id: str, snapshot: Snapshot | None) -> dict[str, Any]:
+    """Everything that `fleet/_vitals.html` shows: what changes all the time while nothing happens."""
+    if snapshot is None:
+        return {"id": robot_id}
+    battery = snapshot.battery
+    return {
+        "id": robot_id,
+        "battery": "" if battery is None else f"{battery:.0f} %",
+        "level": "" if battery is None else str(min(5, max(0, round(battery / 20)))),
+        "low": " low" if battery_low(snapshot) else "",
+        "position": _position(snapshot),
+        "speed": "" if snapshot.speed is None else f"{snapshot.speed:.1f} m/s",
+        "at": str(snapshot.at),
+        "posed_at": str(snapshot.posed_at),
+    }
+
+
+def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
+    """Everything that `fleet/_robot.html` shows but the vitals, as finished text. `low`: its battery is."""
+    look = robot_look(row, low)
     running = row.mode == Mode.RUNNING and look.tone == OK
     steps, step = row.mission_steps or 0, row.mission_step or 0
     done = step if row.mission_state == State.STEP_COMPLETED else max(step - 1, 0)
@@ -160,7 +181,7 @@ def robot_card(row: RobotRow, snapshot: Snapshot | None) -> dict[str, Any]:
     stopped = any(h.kind == HoldKind.STOPPED for h in row.holds)
     return {
         "id": row.id,
-        "name": row.name or row.id,
+        "name": short(row.name, 200) or row.id,
         "admin": f"fleet/robot/{quote(row.id)}/change/",
         "site": row.site,
         "tone": look.tone,
@@ -169,9 +190,6 @@ def robot_card(row: RobotRow, snapshot: Snapshot | None) -> dict[str, Any]:
         "rank": 2 if look.tone == OK and look.shape in ("running", "paused", "manual") else RANKS[look.tone],
         **_said(look),
         "step_words": _in_words(row.mission_command, row.mission_params) if running and step else "",
-        "battery": "" if battery is None else f"{battery:.0f} %",
-        "battery_level": "" if battery is None else str(min(5, max(0, round(battery / 20)))),
-        "battery_low": battery is not None and battery < LOW_BATTERY,
         "mission": row.mission,
         "mission_title": short(row.mission_title or "", 90),
         "mission_state": row.mission_state or "",
@@ -180,10 +198,6 @@ def robot_card(row: RobotRow, snapshot: Snapshot | None) -> dict[str, Any]:
         "done": done,
         "steps": steps or 1,
         "next_title": "" if row.mission else short(row.next_title or "", 90),
-        "position": _position(snapshot) if snapshot else "",
-        "speed": "" if snapshot is None or snapshot.speed is None else f"{snapshot.speed:.1f} m/s",
-        "at": snapshot.at if snapshot else 0,
-        "posed_at": snapshot.posed_at if snapshot else 0,
         "can_pause": bool(row.mission) and row.mission_paused_at is None and row.mission_state != State.PENDING
         and row.mission_stop_requested_at is None,
         "can_resume": bool(row.mission) and row.mission_paused_at is not None and not row.holds,

@@ -16,7 +16,14 @@ from telemetry.live.loading import MissionRow, RobotRow
 from telemetry.snapshots import Snapshot
 
 EVERYWHERE = None  # the view of all sites
-TEMPLATES = {"counts": "fleet/_counts.html", "robots": "fleet/_robot.html", "missions": "missions/_row.html"}
+TEMPLATES = {
+    "counts": "fleet/_counts.html",
+    "robots": "fleet/_robot.html",
+    "missions": "missions/_row.html",
+    "vitals": "fleet/_vitals.html",
+}
+VITALS = "<!--vitals-->"  # their place in a card
+SWAP = ' hx-swap-oob="outerMorph"'  # on the root of everything that is pushed
 
 
 class Fragment(NamedTuple):
@@ -47,23 +54,63 @@ def _admin() -> str:
 
 
 def _fragment(kind: str, dom_id: str, views: Iterable[int | None], rank: tuple[Any, ...], **context: Any) -> Fragment:
-    html = _template(TEMPLATES[kind]).render(Context({"admin": _admin(), **context})).strip()
-    return Fragment(kind, dom_id, frozenset(views), rank, html, msgspec.json.encode(html).decode()[1:-1])
+    html = _render(kind, **context)
+    return Fragment(kind, dom_id, frozenset(views), rank, html, _in_json(html))
+
+
+def _render(kind: str, **context: Any) -> str:
+    return str(_template(TEMPLATES[kind]).render(Context({"admin": _admin(), **context}))).strip()
 
 
 def robot_id(robot: str) -> str:
     return f"robot-{robot}"
 
 
+def vitals_id(robot: str) -> str:
+    return f"vitals-{robot}"
+
+
 def mission_id(mission: str) -> str:
     return f"mission-{mission}"
 
 
-def robot(row: RobotRow, snapshot: Snapshot | None) -> tuple[Fragment, str]:
-    """The card, and the part of the bar that it counts in."""
-    card = cards.robot_card(row, snapshot)
-    rank = (card["rank"], row.name.casefold(), row.id)
-    return _fragment("robots", robot_id(row.id), (EVERYWHERE, row.site), rank, r=card), card["bucket"]
+def _in_json(html: str) -> str:
+    return msgspec.json.encode(html).decode()[1:-1]
+
+
+_SWAP_IN_JSON = _in_json(SWAP)
+
+
+class Shell(NamedTuple):
+    """A card without its vitals, which change far more often: two halves to put them between."""
+
+    row: RobotRow
+    low: bool
+    bucket: str
+    rank: tuple[Any, ...]
+    html: list[str]
+    json: list[str]
+
+
+def shell(row: RobotRow, low: bool) -> Shell:
+    """Render what follows from the row. `low`: the battery is."""
+    card = cards.robot_card(row, low)
+    html = _render("robots", r=card).split(VITALS)  # no text of others can hold it: they are escaped
+    return Shell(
+        row, low, card["bucket"], (card["rank"], card["name"].casefold(), row.id), html, [*map(_in_json, html)]
+    )
+
+
+def vitals(row: RobotRow, snapshot: Snapshot | None) -> Fragment:
+    return _fragment("vitals", vitals_id(row.id), (EVERYWHERE, row.site), (), v=cards.vitals(row.id, snapshot))
+
+
+def robot(shell: Shell, vitals: Fragment) -> Fragment:
+    """The whole card."""
+    # inside the card they are no target of their own
+    html = vitals.html.replace(SWAP, "", 1).join(shell.html)
+    text = vitals.json.replace(_SWAP_IN_JSON, "", 1).join(shell.json)
+    return Fragment("robots", robot_id(shell.row.id), vitals.views, shell.rank, html, text)
 
 
 def mission(row: MissionRow) -> Fragment:

@@ -1,0 +1,289 @@
+"""What cards, rows and counters say, and that nothing which a robot or a person wrote is ever more than text."""
+
+import hashlib
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+from django.conf import settings
+
+from telemetry.live import cards, fragments
+from telemetry.live.loading import Hold, MissionRow, RobotRow
+from telemetry.snapshots import Snapshot
+
+T0 = datetime(2026, 11, 29, 10, 31, tzinfo=UTC)
+VOID = {"use", "rect", "path", "circle"}
+
+
+def robot(**given) -> RobotRow:
+    nothing = dict.fromkeys(RobotRow.__struct_fields__)
+    ground = {"id": "RB-001", "version": 3, "site": 1, "name": "Ella", "mode": "idle", "mode_since": T0,
+              "presence": "online", "presence_since": T0, "fault": "", "holds": []}  # fmt: skip
+    return RobotRow(**{**nothing, **ground, **given})
+
+
+ON_A_MISSION = {
+    "mission": "6a1f0a52-0000-4000-8000-000000000001", "mission_version": 9, "mission_title": "Pallets",
+    "mission_state": "executing", "mission_step": 2, "mission_steps": 3, "mission_command": "navigate",
+    "mission_params": {"place": "Dock A"}, "mission_dispatched_at": T0, "mode": "running",
+}  # fmt: skip
+
+
+def mission(**given) -> MissionRow:
+    nothing = dict.fromkeys(MissionRow.__struct_fields__)
+    ground = {"id": ON_A_MISSION["mission"], "version": 4, "site": 1, "title": "Pallets", "state": "executing", "step": 2,
+              "steps": 3, "command": "navigate", "params": {"place": "Dock A"}, "robot": "RB-001", "robot_name": "Ella",
+              "robot_presence": "online", "robot_held": False, "priority": 0, "created_at": T0, "dispatched_at": T0,
+              "stop_requested_by": "", "abort_reason": "", "abort_detail": ""}  # fmt: skip
+    return MissionRow(**{**nothing, **ground, **given})
+
+
+def hold(kind="stopped", **given) -> Hold:
+    return Hold(
+        **{"number": 4, "kind": kind, "why": "blocked aisle", "by": "Ana", "since": T0, "confirmed_at": T0, **given}
+    )
+
+
+class Reader(HTMLParser):
+    """Reads a fragment as a browser does: elements with their attributes, and the text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.roots = self.depth = 0
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.roots += self.depth == 0
+        self.depth += tag not in VOID
+
+    def handle_endtag(self, tag):
+        self.depth -= tag not in VOID
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def says(html: str) -> str:
+    return " ".join(re.search(r'class="says">(.*?)</(?:p|span)>', html, re.S)[1].split())
+
+
+def plain(html: str) -> str:
+    return Reader(says(html)).text
+
+
+def whole(row: RobotRow, snapshot: Snapshot | None = None) -> fragments.Fragment:
+    shell = fragments.shell(row, cards.battery_low(snapshot))
+    return fragments.robot(shell, fragments.vitals(row, snapshot))
+
+
+def card(row: RobotRow, snapshot: Snapshot | None = None) -> str:
+    return whole(row, snapshot).html
+
+
+@pytest.mark.parametrize(
+    ("row", "battery", "tone", "shape", "bucket", "words"),
+    [
+        (robot(), 80, "ok", "idle", "idle", "Idle 10:31 UTC"),
+        (robot(mode="charging"), 8, "ok", "charging", "charging", "Charging 10:31 UTC"),
+        (robot(mode="manual"), 80, "ok", "manual", "running", "Driven by hand 10:31 UTC"),
+        (robot(**ON_A_MISSION), 80, "ok", "running", "running", "Running 10:31 UTC: Drive to Dock A"),
+        (robot(**ON_A_MISSION | {"mode": "paused"}), 80, "ok", "paused", "paused", "Paused 10:31 UTC"),
+        (robot(), 19.9, "warn", "warn", "warn", "Battery low, idle 10:31 UTC"),
+        (robot(presence="suspect"), 80, "warn", "warn", "warn", "No word from it since 10:31 UTC"),
+        (robot(presence="offline"), 80, "off", "off", "off", "Offline since 10:31 UTC"),
+        (robot(presence="offline", **ON_A_MISSION), 8, "bad", "bad", "bad", "Offline with a mission since 10:31 UTC"),
+        (robot(presence="unknown"), None, "off", "off", "off", "No verdict on its link yet"),
+        (robot(presence="unknown", presence_since=None), None, "off", "off", "off", "Never heard from"),
+        (robot(mode="fault", fault="hot motor"), 80, "bad", "bad", "bad", "Fault since 10:31 UTC: hot motor"),
+        (robot(fault="hot motor"), 80, "bad", "bad", "bad", "Fault since 10:31 UTC: hot motor"),
+        (robot(holds=[hold()]), 80, "bad", "bad", "bad", "Stopped by Ana, 10:31 UTC: blocked aisle"),
+        (robot(holds=[hold(confirmed_at=None)]), 80, "info", "ring", "running",
+         "Stopping… asked by Ana, 10:31 UTC: blocked aisle"),
+        (robot(holds=[hold(), hold("unconfirmed")], presence="offline"), 80, "bad", "bad", "bad",
+         "Aborted, stop not confirmed: it may still move since 10:31 UTC"),
+        (robot(holds=[hold("maintenance", why="new tyres")]), 80, "off", "off", "off",
+         "Maintenance by Ana, 10:31 UTC: new tyres"),
+        (robot(holds=[hold("maintenance")], mode="fault", fault="x"), 80, "bad", "bad", "bad", "Fault since 10:31 UTC: x"),
+        (robot(**ON_A_MISSION | {"mission_state": "pending"}), 80, "info", "ring", "running", "Dispatching… 10:31 UTC"),
+        (robot(**ON_A_MISSION | {"mission_stop_requested_at": T0, "mission_stop_requested_by": "Ana"}), 80, "info", "ring",
+         "running", "Stopping… asked by Ana, 10:31 UTC"),
+    ],
+)  # fmt: skip
+def test_a_card_says_the_one_thing_to_know(row, battery, tone, shape, bucket, words):
+    fragment = whole(row, battery and Snapshot(at=5, battery=battery))
+    found = fragments.shell(row, battery is not None and battery < 20).bucket
+    (root, attributes), *_ = Reader(fragment.html).elements
+    assert (root, attributes["id"], attributes["class"]) == ("article", "robot-RB-001", f"card {tone}")
+    assert f'href="#i-{shape}"' in fragment.html
+    assert (plain(fragment.html), found) == (words, bucket)
+
+
+@pytest.mark.parametrize(
+    ("row", "tone", "words"),
+    [
+        (mission(), "ok", "Ella · Executing: Drive to Dock A"),
+        (mission(state="step_completed"), "ok", "Ella · Step completed: Drive to Dock A"),
+        (mission(paused_at=T0), "ok", "Ella · Executing, paused 10:31 UTC: Drive to Dock A"),
+        (mission(robot_presence="offline", robot_presence_since=T0), "bad",
+         "Ella · Executing, robot offline since 10:31 UTC: Drive to Dock A"),
+        (mission(stop_requested_at=T0, stop_requested_by="Ana"), "info", "Ella · Stopping…, 10:31 UTC: asked by Ana"),
+        (mission(state="success", ended_at=T0), "ok", "Ella · Success, 10:31 UTC"),
+        (mission(state="aborted", ended_at=T0, abort_reason="timeout", abort_detail="step 2"), "off",
+         "Ella · Aborted, 10:31 UTC: it took too long: step 2"),
+        (mission(state="aborted", ended_at=T0, abort_reason="operator", stop_confirmed=False), "bad",
+         "Ella · Aborted, stop not confirmed, 10:31 UTC: cancelled"),
+        (mission(state="pending", step=0), "info", "Ella · Pending 10:31 UTC: Waiting for Ella to take it"),
+        (mission(state="pending", step=0, delivered_at=T0), "info",
+         "Ella · Pending 10:31 UTC: Ella has it and has not accepted yet"),
+        (mission(state="pending", step=0, dispatched_at=None), "ok",
+         "Ella · Pending 10:31 UTC: Ready: waits to be dispatched"),
+        (mission(state="pending", step=0, dispatched_at=None, robot_held=True), "ok",
+         "Ella · Pending 10:31 UTC: Ella is on hold"),
+        (mission(state="pending", step=0, dispatched_at=None, robot_busy_with="Night round"), "ok",
+         "Ella · Pending 10:31 UTC: Ella is busy with “Night round”"),
+        (mission(state="pending", step=0, dispatched_at=None, robot=None, robot_name=None), "ok",
+         "no robot · Pending 10:31 UTC: It has no robot yet"),
+    ],
+)  # fmt: skip
+def test_a_mission_row_says_its_state_and_why(row, tone, words):
+    html = fragments.mission(row).html
+    (_, attributes), *_ = Reader(html).elements
+    assert attributes["class"] == f"row {tone} {row.state}" and attributes["data-state"] == row.state
+    assert plain(html) == words
+
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "\"' onmouseover='alert(1)' x=\"",
+    "</article><script>alert(1)</script>",
+    '<hx-partial hx-target="body">gone</hx-partial>',
+    '<b id="robot-RB-002" hx-swap-oob="delete">',
+    "{{ settings.SECRET_KEY }}{% now 'Y' %}",
+    "<!-- <title>x</title> <head></head>",
+    "🤖🔥 ثلاثة روبوتات ‮abc‬",
+    "line\r\nbreaks\ttabs \\ \u2028 \u2029",
+    "&lt;b&gt; &amp;",
+    "x" * 65536,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_text_of_others_is_text(text):
+    held = hold(why=text, by=text)
+    rows = [
+        robot(name=text, fault=text),
+        robot(name=text, holds=[held], next_title=text),
+        robot(name=text, **ON_A_MISSION | {"mission_title": text, "mission_params": {"place": text}}),
+        robot(name=text, mission_stop_requested_by=text, mission_stop_requested_at=T0),
+    ]
+    made = [whole(row, Snapshot(at=5, posed_at=5, place=text, battery=5)) for row in rows]
+    vitals = [fragments.vitals(rows[0], Snapshot(at=5, posed_at=5, place=text))]
+    lines = [
+        mission(title=text, robot_name=text, params={"place": text}),
+        mission(state="aborted", ended_at=T0, abort_reason="operator", abort_detail=text),
+        mission(state="pending", dispatched_at=None, robot_busy_with=text),
+        mission(stop_requested_at=T0, stop_requested_by=text),
+    ]
+    for fragment in [*made, *vitals, *map(fragments.mission, lines)]:
+        reader = Reader(fragment.html)
+        assert (reader.roots, reader.depth) == (1, 0)
+        names = {tag for tag, _ in reader.elements}
+        assert names <= {"article", "header", "svg", "use", "h3", "bdi", "span", "p", "b", "time", "div", "progress",
+                         "footer", "button", "a", "li"}  # fmt: skip
+        assert not {a for _, attributes in reader.elements for a in attributes if a.startswith(("on", "style"))}
+        assert [i for i, (_, attributes) in enumerate(reader.elements) if "hx-swap-oob" in attributes] == [0]
+        assert not re.search(r"<(hx-|head[\s>]|title|script|img)", fragment.html)
+        assert msgspec.json.decode(f'"{fragment.json}"') == fragment.html
+        assert len(fragment.html) < 20_000
+    if len(text) < 160:
+        assert " ".join(text.split()) in " ".join(Reader(made[0].html).text.split())
+
+
+def test_a_fragment_holds_nothing_per_user_and_one_stable_id():
+    html = card(robot(holds=[hold()], **ON_A_MISSION))
+    assert "csrf" not in html
+    ids = [attributes["id"] for _, attributes in Reader(html).elements if attributes.get("id")]
+    assert ids[0] == "robot-RB-001" and len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("row", "offered"),
+    [
+        (robot(), {"stop"}),
+        (robot(presence="offline"), {"stop"}),
+        (robot(holds=[hold(confirmed_at=None)]), {"stop", "release"}),
+        (robot(holds=[hold()], **ON_A_MISSION | {"mission_paused_at": T0}), {"stop", "release"}),
+        (robot(**ON_A_MISSION), {"stop", "pause"}),
+        (robot(**ON_A_MISSION | {"mission_paused_at": T0}), {"stop", "resume"}),
+        (robot(**ON_A_MISSION | {"mission_state": "pending"}), {"stop"}),
+        (robot(**ON_A_MISSION | {"mission_stop_requested_at": T0}), {"stop"}),
+    ],
+)
+def test_what_a_card_offers_and_stop_always(row, offered):
+    html = card(row)
+    buttons = [attributes for tag, attributes in Reader(html).elements if tag == "button"]
+    assert {b["class"].split()[1] for b in buttons} == offered
+    assert not any("disabled" in b for b in buttons)
+    assert {b["formaction"] for b in buttons if "stop" in b["class"].split()} == {"/fleet/robots/RB-001/stop"}
+
+
+def test_only_what_starts_motion_is_marked_so():
+    html = card(robot(holds=[hold()], **ON_A_MISSION)) + card(robot(**ON_A_MISSION | {"mission_paused_at": T0}))
+    marked = {
+        attributes["class"].split()[1]
+        for tag, attributes in Reader(html).elements
+        if tag == "button" and "starts" in attributes["class"].split()
+    }
+    assert marked == {"release", "resume"}
+
+
+def test_values_carry_their_age_and_change_nothing_else():
+    early = Snapshot(at=5000, posed_at=4000, x=1.25, y=2.0, speed=0.84, battery=63.6, place="")
+    html = card(robot(), early)
+    assert '<span class="battery live" data-at="5000">' in html and "64 %" in html
+    assert 'class="where live" data-at="4000"' in html and "1.2, 2.0 m" in html and "0.8 m/s" in html
+
+
+def test_worst_comes_first():
+    rows = [
+        robot(name="off", presence="offline"),
+        robot(name="idle"),
+        robot(name="running", mode="running"),
+        robot(name="soon", presence="suspect"),
+        robot(name="now", fault="x"),
+        robot(name="asked", **ON_A_MISSION | {"mission_state": "pending"}),
+    ]
+    ranked = sorted((whole(r) for r in rows), key=lambda f: f.rank)
+    order = [re.search('data-name="(.*?)"', f.html)[1] for f in ranked]
+    assert order == ["now", "soon", "asked", "running", "idle", "off"]
+
+
+def test_counts_fill_one_bar():
+    html = fragments.counts(None, Counter(bad=1, idle=2, off=1), Counter(waiting=3)).html
+    bars = [attributes for tag, attributes in Reader(html).elements if tag == "rect"]
+    assert [(b["class"], b["x"], b["width"]) for b in bars] == [
+        ("bad", "0.0", "250.0"), ("idle", "250.0", "500.0"), ("off", "750.0", "250.0"),
+    ]  # fmt: skip
+    assert "3 waiting" in " ".join(Reader(html).text.split())
+
+
+def test_every_shape_is_in_the_sprite():
+    sprite = (settings.BASE_DIR / "templates/fleet/_icons.html").read_text()
+    shapes = {shape for shape, _, _ in cards.MODES.values()} | {"ring", "warn", "bad", "off", "done"}
+    assert {s for s in shapes if f'id="i-{s}"' not in sprite} == set()
+    assert {n for n in range(6) if f'id="i-battery-{n}"' not in sprite} == set()
+
+
+def test_vendored_files_are_unchanged():
+    folder = Path(settings.BASE_DIR, "static/vendor")
+    listed = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines())
+    assert listed.keys() | {"SHA256SUMS", "README.md"} == {path.name for path in folder.iterdir()}
+    assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in listed} == listed
