@@ -3,8 +3,9 @@
 Plain memory without I/O or clock. The hub brings dirty signals and loaded rows, and carries the frames away.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from telemetry.live.fragments import EVERYWHERE, Fragment, Shell
 from telemetry.live.loading import Loaded, MissionRow, RobotRow, Versions
 from telemetry.snapshots import Snapshot
 
+log = logging.getLogger(__name__)
 LINGER_S = 10.0  # a mission that has ended stays in the strip for so long, so that people see how
 UNACKED = 2  # frames on their way to one browser
 
@@ -72,6 +74,8 @@ class Board:
     def signal(self, signals: Iterable[Any]) -> None:
         """Signals as they come from Redis, `[kind, id, scope, at_ms]`; what is not understood is skipped."""
         for kind, entity_id, scope, *_ in signals:
+            if not isinstance(entity_id, str):
+                raise TypeError(f"{entity_id!r} is no id")
             if kind == "mission":
                 self._dirty.missions.add(entity_id)
             elif kind == "robot":
@@ -123,14 +127,14 @@ class Board:
         self.snapshots.update(snapshots)
         for robot_id in rows.robots.keys() | snapshots.keys():
             if robot_id in self.robots:
-                changed |= self._render_robot(robot_id)
+                changed |= self._safely(self._render_robot, robot_id)
         for mission_id, row in rows.missions.items():
             if mission_id not in self.missions and row.state in FINAL:
                 continue  # it had ended before anybody saw it open
             if row.state in FINAL:
                 self.lingering.setdefault(mission_id, now + LINGER_S)
             self.missions[mission_id] = row
-            changed |= self._keep(fragments.mission_id(mission_id), fragments.mission(row))
+            changed |= self._safely(self._render_mission, mission_id)
         self.loaded = True
         self._changed(changed | self._count())
 
@@ -140,6 +144,17 @@ class Board:
             del self.lingering[mission_id]
             self.missions.pop(mission_id, None)
             self._changed(self._drop(fragments.mission_id(mission_id)))
+
+    def _safely(self, render: Callable[[str], set[str]], entity_id: str) -> set[str]:
+        """One card that cannot be rendered keeps its old face and takes no other down."""
+        try:
+            return render(entity_id)
+        except Exception:
+            log.exception("cannot render %s", entity_id)
+            return set()
+
+    def _render_mission(self, mission_id: str) -> set[str]:
+        return self._keep(fragments.mission_id(mission_id), fragments.mission(self.missions[mission_id]))
 
     def _render_robot(self, robot_id: str) -> set[str]:
         row, snapshot = self.robots[robot_id], self.snapshots.get(robot_id)

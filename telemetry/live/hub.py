@@ -29,6 +29,7 @@ BEAT_S = 3.0
 ACCESS_S = 15.0  # who may no longer look is shown out (I11: within 30 s)
 SILENT_S = 6.0  # a link to Redis without a word for so long is made anew
 RETRY_S = 1.0
+STOP_S = 2.0
 
 T = TypeVar("T")
 Send = Callable[[str], Awaitable[None]]
@@ -83,7 +84,8 @@ class Hub:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STOP_S)
         self._tasks.clear()
         if self._redis is not None:
             await self._redis.aclose()
@@ -190,7 +192,8 @@ class Hub:
         for socket in list(self.board.viewers):
             await self._send(socket, text)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._beat_now.wait(), BEAT_S)
+            async with asyncio.timeout(BEAT_S):  # wait_for of Python 3.11 can swallow a cancel
+                await self._beat_now.wait()
         self._beat_now.clear()
 
     async def _guard(self) -> None:

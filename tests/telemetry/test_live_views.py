@@ -1,0 +1,195 @@
+"""The fleet page over plain HTTP: who may see it, what its buttons do, and what they say when they cannot."""
+
+import uuid
+
+import pytest
+from django.conf import settings
+from django.urls import reverse
+from django.utils import timezone
+
+from fleet.models import Hold
+from missions import actions, facts
+from missions.models import Mission
+from tests import varied_fleet
+from tests.actors import SYSTEM, tell
+
+ROLES = ("admin_person", "supervisor", "auditor", "outsider")
+JSON = {"HTTP_ACCEPT": "application/json"}
+
+
+@pytest.fixture
+def people(admin_person, supervisor, auditor, outsider):
+    return {"admin_person": admin_person, "supervisor": supervisor, "auditor": auditor, "outsider": outsider}
+
+
+def test_the_root_leads_to_the_fleet_and_the_fleet_to_the_login(client, db):
+    assert client.get("/").url == "/fleet/"
+    assert client.get("/fleet/").url == "/login/?next=/fleet/"
+    page = client.get("/login/?next=/fleet/")
+    assert page.status_code == 200 and b"csrfmiddlewaretoken" in page.content
+
+
+def test_sign_in_and_out(client, supervisor):
+    wrong = client.post("/login/", {"username": "Ana", "password": "no"})
+    assert b"do not fit" in wrong.content
+    right = client.post("/login/", {"username": "Ana", "password": "correct horse battery", "next": "/fleet/?site=1"})
+    assert right.url == "/fleet/?site=1"
+    assert client.post("/logout/").url == "/login/"
+    assert client.get("/fleet/").status_code == 302
+
+
+@pytest.mark.parametrize(("who", "status"), [(who, 403 if who == "outsider" else 200) for who in ROLES])
+def test_who_may_see_the_fleet(client, people, robot, who, status):
+    client.force_login(people[who])
+    assert client.get("/fleet/").status_code == status
+
+
+@pytest.mark.parametrize(
+    ("who", "classes"),
+    [
+        ("admin_person", "can-stop can-release can-pause can-resume can-cancel"),
+        ("supervisor", "can-stop can-release can-pause can-resume can-cancel"),
+        ("auditor", ""),
+    ],
+)
+def test_the_body_says_what_the_role_may_do(client, people, who, classes):
+    client.force_login(people[who])
+    assert f'<body class="{classes}">' in client.get("/fleet/").content.decode()
+
+
+def test_the_page_is_complete_without_its_socket(client, supervisor):
+    varied_fleet.build(timezone.now())
+    client.force_login(supervisor)
+    page = client.get("/fleet/")
+    html = page.content.decode()
+    assert html.count("<article") == 12 and html.count('<li id="mission-') == 8
+    assert html.index("Fritz") < html.index("Carla") < html.index("Hugo")
+    assert "no-store" in page["Cache-Control"]
+
+
+def test_a_site_shows_its_own(client, supervisor):
+    fleet = varied_fleet.build(timezone.now())
+    client.force_login(supervisor)
+    html = client.get(f"/fleet/?site={fleet.site.pk}").content.decode()
+    assert html.count("<article") == 10 and f'/live/ws?site={fleet.site.pk}"' in html
+    for nonsense in ("999", "x", "-1", "1 OR 1"):
+        assert client.get("/fleet/", {"site": nonsense}).content.decode().count("<article") == 12
+
+
+def test_queries_of_the_page_do_not_grow_with_the_fleet(client, supervisor, django_assert_num_queries):
+    client.force_login(supervisor)
+    with django_assert_num_queries(8):  # session, user, sites, permissions (2), rows, versions (2)
+        client.get("/fleet/")
+    varied_fleet.build(timezone.now())
+    with django_assert_num_queries(8):
+        client.get("/fleet/")
+
+
+def test_the_policy_is_strict_and_nothing_on_the_page_needs_it_loosened(client, supervisor):
+    varied_fleet.build(timezone.now())
+    client.force_login(supervisor)
+    page = client.get("/fleet/")
+    policy = page["Content-Security-Policy"]
+    assert "default-src 'self'" in policy and "unsafe" not in policy
+    html = page.content.decode()
+    assert " style=" not in html and "<style" not in html and " onclick" not in html
+    assert html.count("<script") == html.count("<script src=") == 3
+
+
+@pytest.mark.parametrize("who", ROLES)
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/fleet/robots/RB-001/stop", ("admin_person", "supervisor")),
+        ("/fleet/robots/RB-001/release", ("admin_person", "supervisor")),
+        ("/fleet/missions/{}/pause", ("admin_person", "supervisor")),
+        ("/fleet/missions/{}/cancel", ("admin_person", "supervisor")),
+        ("/fleet/missions/{}/resume", ("admin_person", "supervisor")),
+    ],
+)
+def test_every_button_checks_the_role_again(client, people, dispatched, who, path, allowed):
+    client.force_login(people[who])
+    answer = client.post(path.format(dispatched.pk), **JSON)
+    assert (answer.status_code == 403) is (who not in allowed)
+    assert answer.json()["text"]
+    assert client.get(path.format(dispatched.pk)).status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/fleet/robots/RB-001/stop", f"/fleet/missions/{uuid.uuid4()}/cancel"])
+def test_nobody_does_nothing(client, robot, path):
+    assert client.post(path, **JSON).status_code == 401
+    assert not Hold.objects.exists()
+
+
+def test_a_button_needs_the_token(supervisor, robot):
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(supervisor)
+    assert client.post("/fleet/robots/RB-001/stop", **JSON).status_code == 403
+    assert not Hold.objects.exists()
+
+
+def test_stop_holds_and_release_lets_go(client, supervisor, robot):
+    client.force_login(supervisor)
+    for _ in range(2):  # idempotent
+        assert client.post("/fleet/robots/RB-001/stop", {"why": "blocked aisle"}, **JSON).status_code == 200
+    hold = Hold.objects.get()
+    assert (hold.kind, hold.by, hold.why) == ("stopped", "Ana", "blocked aisle")
+    assert client.post("/fleet/robots/RB-001/release", **JSON).json() == {"text": "RB-001 is released."}
+    assert Hold.objects.get().released_by == "Ana"
+
+
+def test_release_of_one_hold_by_its_number(client, supervisor):
+    fleet = varied_fleet.build(timezone.now())
+    client.force_login(supervisor)
+    hold = Hold.objects.get(robot="RB-011", kind="unconfirmed")
+    html = client.get(f"/fleet/?site={fleet.site.pk}").content.decode()
+    assert f'formaction="/fleet/robots/RB-011/release?hold={hold.number}"' in html
+    assert client.post(f"/fleet/robots/RB-011/release?hold={hold.number}", **JSON).status_code == 200
+    assert Hold.objects.get(pk=hold.pk).released_at
+
+
+def test_pause_resume_cancel(client, supervisor, dispatched):
+    tell(dispatched, facts.Delivered(), facts.Accepted(1))
+    client.force_login(supervisor)
+    base = f"/fleet/missions/{dispatched.pk}"
+    assert client.post(f"{base}/pause", **JSON).json() == {"text": "Pausing."}
+    tell(dispatched, facts.Paused(1, 1, 9))
+    seen = Mission.objects.get(pk=dispatched.pk).version
+    assert client.post(f"{base}/resume?version={seen - 1}", **JSON).status_code == 409
+    assert client.post(f"{base}/resume?version={seen}", **JSON).json() == {"text": "Resuming."}
+    assert client.post(f"{base}/cancel", **JSON).json() == {"text": "Cancel: stopping."}
+    assert client.post(f"{base}/cancel", **JSON).json() == {"text": "Cancel: already stopping."}
+
+
+def test_a_refusal_is_a_sentence(client, supervisor, mission):
+    client.force_login(supervisor)
+    answer = client.post(f"/fleet/missions/{mission.pk}/pause", **JSON)
+    assert answer.status_code == 409 and answer.json()["text"].endswith(".")
+    assert client.post("/fleet/robots/RB-404/stop", **JSON).status_code == 409
+    assert client.post(f"/fleet/missions/{uuid.uuid4()}/cancel", **JSON).status_code == 409
+
+
+def test_without_script_a_button_leads_back_to_the_page(client, supervisor, robot):
+    client.force_login(supervisor)
+    answer = client.post("/fleet/robots/RB-001/stop", follow=True)
+    assert answer.redirect_chain == [("/fleet/", 302)]
+    assert b"Stopping RB-001." in answer.content
+
+
+def test_robot_text_in_the_page_is_text(client, supervisor, site, brand):
+    from fleet import actions as robots
+
+    robots.enrol_robot(id="RB-001", name="<img src=x onerror=alert(1)>", site=site, brand=brand, by=SYSTEM)
+    actions.draft_mission(
+        title="</li><script>x</script>", site=site, robot=None, steps=varied_fleet.STEPS[:1], by=SYSTEM
+    )
+    client.force_login(supervisor)
+    html = client.get("/fleet/").content.decode()
+    assert "<img" not in html and "<script>" not in html and "&lt;img src=x" in html
+
+
+def test_every_url_of_a_fragment_exists(client, robot):
+    assert reverse("robot-stop", args=["RB-001"]) == "/fleet/robots/RB-001/stop"
+    assert reverse("login") == settings.LOGIN_URL
