@@ -243,3 +243,25 @@ def test_a_missing_or_broken_list_of_robots_is_said_in_one_line(tmp_path, text, 
         file.write_text(text)
     with pytest.raises(CommandError, match=says):
         call_command("robots", file=file)
+
+
+@pytest.mark.processes
+async def test_the_command_ends_within_two_seconds_and_leaves_nothing(site, tmp_path):
+    file = tmp_path / "robots.json"
+    robots = [
+        {**config(site.url, f"RB-00{n}"), "brand": "Mule", "places": [{"name": "Dock A", "x": 0, "y": 0}]}
+        for n in (1, 2, 3)
+    ]
+    file.write_text(json.dumps({"url": site.url, "robots": robots}))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "manage.py", "robots", "--count", "2", "--file", str(file), cwd=settings.BASE_DIR,
+        env=os.environ | {"SECRET_KEY": "x" * 50},
+    )  # fmt: skip
+    async with site.link(), site.link():
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(children) == 2
+        began = time.monotonic()
+        process.terminate()
+        assert await process.wait() == 0
+        assert time.monotonic() - began < 2
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]

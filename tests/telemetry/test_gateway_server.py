@@ -1,0 +1,101 @@
+"""The robots' socket behind the real server: what only daphne can break."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import uuid
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from fleet import actions
+from telemetry import protocol
+from telemetry.gateways.rows import Rows
+from tests.actors import SYSTEM
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
+
+
+@pytest.fixture
+def server(durable, robot):
+    """daphne on a free port, with this test's database; its log has no traceback at the end."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        os.set_inheritable(listener.fileno(), True)
+        database = make_conninfo(os.environ["DATABASE_URL"], dbname=connection.settings_dict["NAME"])
+        process = subprocess.Popen(
+            [sys.executable, "-m", "daphne", "-v", "0", "--fd", str(listener.fileno()), "fleet.asgi:application"],
+            cwd=settings.BASE_DIR, pass_fds=[listener.fileno()], stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"DATABASE_URL": database, "SECRET_KEY": "x" * 50},
+        )  # fmt: skip
+        try:
+            yield process, f"ws://127.0.0.1:{listener.getsockname()[1]}/robot/v1/ws"
+        finally:
+            process.terminate()
+            log = process.communicate(timeout=10)[1]
+        assert not re.search("Traceback", log), log
+
+
+@pytest.fixture
+def token(robot):
+    return actions.issue_credential("RB-001", by=SYSTEM)
+
+
+@pytest.fixture
+async def ask():
+    rows = Rows()
+    yield rows.ask
+    rows.close()
+
+
+def link(url, token):
+    headers = {"Authorization": f"Bearer {token}"}
+    return connect(url, additional_headers=headers, open_timeout=20, proxy=None, compression=None)
+
+
+async def closed(robot):
+    async with asyncio.timeout(10):
+        with pytest.raises(ConnectionClosed) as caught:
+            while True:
+                await robot.recv()
+    return caught.value.rcvd.code
+
+
+def state(session, seq, **fields):
+    return {
+        "v": 1, "msg_id": str(uuid.uuid4()), "robot": "RB-001", "session": session, "channel": "critical", "seq": seq,
+        "type": "robot.state", "occurred_at": "2026-11-29T10:00:00Z", "data": {"mode": "idle"}, **fields,
+    }  # fmt: skip
+
+
+async def test_a_link_lives_through_the_real_server_and_ends_with_codes_that_say_why(server, token, ask):
+    process, url = server
+    async with link(url, "drover_wrong") as stranger:
+        assert await closed(stranger) == protocol.UNAUTHORISED
+    async with link(url, token) as older:
+        await older.send(json.dumps({"type": "hello", "v": 1, "robot": "RB-001"}))
+        assert json.loads(await older.recv())["session"] == 1
+        await older.send("x" * (protocol.MAX_BYTES + 1))
+        assert json.loads(await older.recv())["field"] == "message"
+        for frame in (json.dumps(state(1, 1)), json.dumps(state(1, 2)).encode()):  # text or binary
+            await older.send(frame)
+            assert json.loads(await older.recv())["verdict"] == "stored"
+        async with link(url, token) as newer:
+            await newer.send(json.dumps({"type": "hello", "v": 1, "robot": "RB-001"}))
+            assert json.loads(await newer.recv())["session"] == 2
+            assert await closed(older) == protocol.REPLACED
+            await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+            first, again = [json.loads(await newer.recv()) for _ in range(2)]
+            assert first == again
+            assert first["type"] == "robot.stop"
+            process.terminate()  # a second after the last handshake: daphne cuts younger sockets without a code
+            assert await closed(newer) == protocol.COME_BACK
