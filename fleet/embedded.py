@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import redis.asyncio
@@ -22,6 +23,7 @@ from fleet.trouble import Trouble
 
 SOCKET_PATH_MAX = 100  # the kernel's limit is 107
 STORE_TIER = 0
+RECOVERY_S = 600.0  # after a crash a store may read for a while before it answers; ending it would only start that anew
 _USUAL = (  # lines of every start and stop that tell nothing
     "LOG:  starting PostgreSQL",
     "LOG:  listening on",
@@ -93,7 +95,7 @@ class Postgres:
         return cls(var / "postgres", sockets, user)
 
     def url(self, name: str = "drover") -> str:
-        return f"postgresql://drover@/{name}?host={self.sockets}"
+        return f"postgresql://drover@/{name}?host={quote(str(self.sockets), safe='')}"
 
     async def initialise(self, supervisor: Supervisor) -> None:
         """Make the data folder once. It gets its name when it is complete, so that a broken attempt counts for nothing."""
@@ -114,7 +116,7 @@ class Postgres:
     def program(self) -> Program:
         settings = {
             "listen_addresses": "",
-            "unix_socket_directories": str(self.sockets),
+            "unix_socket_directories": f'"{self.sockets}"',
             "log_checkpoints": "off",
             "max_logical_replication_workers": "0",  # nobody subscribes
             "log_line_prefix": "",
@@ -126,6 +128,7 @@ class Postgres:
             [str(_bin() / "postgres"), "-D", str(self.data), *options],
             tier=STORE_TIER,
             ready=self._answers,
+            ready_within_s=RECOVERY_S,
             stop_signal=signal.SIGINT,  # fast: ends sessions, then writes everything down
             stop_within_s=2.0,
             user=self.user,
@@ -170,16 +173,20 @@ def valkey(name: str, var: Path, *, durable: bool) -> tuple[str, Program]:
         "--dir", str(folder), "--save", "", "--loglevel", "warning", *keeps,
     ]  # fmt: skip
 
+    url = f"unix://{quote(str(socket))}?db=0"
+
     async def ready() -> bool:
-        client = redis.asyncio.Redis.from_url(f"unix://{socket}", socket_timeout=2)
+        client = redis.asyncio.Redis.from_url(url, socket_timeout=2)
         try:
             return bool(await client.ping())  # raises while it loads its file
         finally:
             await client.aclose()
 
     usual = ("Memory overcommit must be enabled", "scheduling shutdown", "is now ready to exit")
-    program = Program(name, argv, tier=STORE_TIER, ready=ready, stop_within_s=2.0, hush=usual)
-    return f"unix://{socket}?db=0", program
+    program = Program(
+        name, argv, tier=STORE_TIER, ready=ready, ready_within_s=RECOVERY_S, stop_within_s=2.0, hush=usual
+    )
+    return url, program
 
 
 def _bin() -> Path:

@@ -20,7 +20,6 @@ EARLY_DEATHS = 5  # a child that dies this often before it is ready is given up
 BACKOFF_S = (0.1, 0.3, 1.0, 2.0)  # wait before the next start, by deaths in a row; the last one repeats
 CALM_S = 10.0  # a child that was up this long starts with a clean record and at once
 PROBE_EVERY_S = 0.05
-READY_WITHIN_S = 30.0
 
 
 class Failed(Exception):
@@ -44,6 +43,7 @@ class Program:
     tier: int = 0  # higher ones stop first
     ready: Callable[[], Awaitable[bool]] | None = None
     up_after_s: float = 2.0
+    ready_within_s: float = 60.0  # then it counts as hung and is ended
     vital: bool = True
     stop_signal: signal.Signals = signal.SIGTERM
     stop_within_s: float = 1.0
@@ -147,8 +147,8 @@ class Supervisor:
                 with contextlib.suppress(Exception):  # a probe that fails is a "not yet"
                     if await asyncio.wait_for(program.ready(), timeout=2):
                         return True
-                if time.monotonic() - began > READY_WITHIN_S:
-                    self.console.say(f"{program.name} was not up within {READY_WITHIN_S:g} s")
+                if time.monotonic() - began > program.ready_within_s:
+                    self.console.say(f"{program.name} was not up within {program.ready_within_s:g} s")
                     _signal_group(process, signal.SIGKILL)
                 await asyncio.wait([ended], timeout=PROBE_EVERY_S)
             return False

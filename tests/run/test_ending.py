@@ -59,7 +59,7 @@ def test_nothing_is_left_within_5_s_and_the_next_run_goes_on(start, kept_folder,
 
 
 def test_two_copies_run_side_by_side(start, folder):
-    one, two = start(folder / "a"), start(folder / "b", DROVER_ROBOTS="1")
+    one, two = start(folder / "a"), start(folder / "b é 100%?", DROVER_ROBOTS="1")
     one.until_ready()
     two.until_ready()
     assert one.url != two.url
