@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
+WAITING := tests/run tests/chaos tests/browser tests/bench  # real processes, one at a time
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -18,10 +19,10 @@ run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER
 test: test-quick test-processes  ## all tests
 
 test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in parallel
-	@$(PY) -m pytest -q -n 2 --ignore tests/run --ignore tests/chaos --ignore tests/browser
+	@$(PY) -m pytest -q -n 2 $(WAITING:%=--ignore %)
 
 test-processes: $(VENV)/dev.stamp
-	@$(PY) -m pytest -q tests/run tests/chaos tests/browser
+	@$(PY) -m pytest -q $(WAITING)
 
 lint: $(VENV)/dev.stamp  ## style, types, import directions, missing migrations
 	@$(PY) -m ruff check .
