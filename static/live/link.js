@@ -8,7 +8,7 @@ const GONE = { 4401: 'You are signed out. Sign in again.', 4403: 'Your role does
 
 let lastGood = performance.now(); // last proof that what is shown is what is
 let lastHeard = performance.now();
-let lastTry = 0;
+let lastTry = -Infinity;
 let trouble = '';
 let slow = false;
 let ended = '';

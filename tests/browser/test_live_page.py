@@ -1,0 +1,247 @@
+"""The fleet page in a real Chromium, with a real daphne: pushed, honest about its age, and kind to who uses it."""
+
+import signal
+from datetime import UTC, datetime
+
+import pytest
+import redis
+from django.conf import settings
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from fleet import actions as robots
+from fleet.models import Hold
+from missions import actions, facts
+from tests import varied_fleet
+from tests.actors import STEPS, SYSTEM, tell
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def empty_live_redis():
+    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as client:
+        client.flushdb()
+
+
+@pytest.fixture
+def fleet(sign_in, supervisor, robot, other_robot):
+    """The page of a supervisor who watches two robots, live, with all its requests and sockets listed."""
+    return opened(sign_in(supervisor))
+
+
+def opened(page: Page) -> Page:
+    page.requests, page.sockets = [], []
+    page.on("request", lambda request: page.requests.append(f"{request.method} {request.url}"))
+    page.on("websocket", lambda socket: page.sockets.append(socket))
+    page.goto("/fleet/")
+    is_live(page)
+    return page
+
+
+def is_live(page: Page, timeout_s: float = 10) -> None:
+    expect(page.locator("#link-state")).to_have_attribute("data-state", "live", timeout=timeout_s * 1000)
+
+
+def rename(robot, name: str) -> None:
+    robots.edit_robot(robot.pk, name=name, site=robot.site_id, brand=robot.brand_id, by=SYSTEM)
+
+
+def card(page: Page, robot_id: str = "RB-001"):
+    return page.locator(f"[id='robot-{robot_id}']")
+
+
+def test_changes_arrive_without_reload_poll_or_second_socket(fleet, robot, other_robot, mission, supervisor):
+    expect(fleet.locator(f"#mission-{mission.pk}")).to_contain_text("Pending")
+    before = len(fleet.requests)
+    other = fleet.locator("#robot-RB-002")
+    other.evaluate("card => { card.mark = 'the same node'; }")
+    actions.dispatch_mission(mission.pk, by=SYSTEM)
+    mission.refresh_from_db(fields=["dispatched_at", "robot_id"])
+    row = fleet.locator(f"#mission-{mission.pk}")
+    expect(row).to_contain_text("Waiting for Ella to take it")
+    tell(mission, facts.Delivered(), facts.Accepted(1))
+    expect(row).to_have_attribute("data-state", "executing")
+    for step in (1, 2, 3):
+        expect(row.locator(".step")).to_have_text(f"{step}/3")
+        expect(card(fleet).locator(".step")).to_have_text(f"{step}/3")
+        tell(mission, facts.StepCompleted(1, step, 1))
+    tell(mission, facts.Finished(1))
+    expect(row).to_have_attribute("data-state", "success")
+    expect(row).to_contain_text("Success")
+    expect(row).to_have_count(0, timeout=20_000)  # it stays a while, then it leaves
+    assert other.evaluate("card => card.mark") == "the same node"
+    assert len(fleet.sockets) == 1 and fleet.requests[before:] == []
+
+
+def test_live_facts_arrive_and_leave_the_card_alone(fleet, robot):
+    card(fleet).evaluate("card => { card.mark = 1; card.querySelector('.says').mark = 2; }")
+    varied_fleet.live("RB-001", timezone.now(), x=1.0, y=2.5, speed=0.7, battery=63.0)
+    expect(card(fleet)).to_contain_text("63 %")
+    expect(card(fleet)).to_contain_text("1.0, 2.5 m")
+    assert card(fleet).evaluate("card => [card.mark, card.querySelector('.says').mark]") == [1, 2]
+
+
+def test_robots_and_missions_come_and_go(fleet, site, brand, robot):
+    robots.enrol_robot(id="A.new_one-3", name="Newcomer", site=site, brand=brand, by=SYSTEM)
+    expect(card(fleet, "A.new_one-3")).to_contain_text("Newcomer")
+    drafted = actions.draft_mission(title="Just drawn up", site=site, robot=robot, steps=STEPS, by=SYSTEM)
+    expect(fleet.locator(f"#mission-{drafted}")).to_contain_text("Just drawn up")
+    robots.retire_robot("A.new_one-3", by=SYSTEM)
+    expect(card(fleet, "A.new_one-3")).to_have_count(0)
+    expect(card(fleet)).to_have_count(1)
+
+
+def test_hostile_text_is_shown_as_text_while_others_update(fleet, robot, other_robot):
+    for text in (
+        "<img src=x onerror=\"document.title='owned'\">",
+        "</article><script>document.title='owned'</script>",
+        "\"'><b id=robot-RB-002 hx-swap-oob=delete>",
+        "<hx-partial hx-target=body>gone</hx-partial>",
+        "🤖 ‮مرحبا",
+    ):
+        rename(robot, text)
+        expect(card(fleet).locator("h3")).to_have_text(text)
+        rename(other_robot, f"beside {text}"[:100])
+        expect(card(fleet, "RB-002").locator("h3")).to_have_text(f"beside {text}"[:100])
+    fleet.locator("#robot-RB-001").evaluate("card => { card.mark = 1; }")
+    varied_fleet.Fleet.fault(Words(), "RB-001", "<b>" + "x" * 65_000)
+    expect(card(fleet).locator(".says")).to_contain_text("Fault")
+    assert fleet.locator("#board b b, #board img, #board script").count() == 0
+    assert fleet.title() == "Fleet · Drover"
+
+
+class Words(varied_fleet.Fleet):
+    """Only the robot's words, without making a site."""
+
+    def __init__(self) -> None:
+        self.now, self.seq = timezone.now(), 100
+
+
+def test_typed_text_focus_and_selection_survive_pushes(fleet, robot, other_robot):
+    find = fleet.locator("#find")
+    find.fill("bru")
+    expect(card(fleet)).to_be_hidden()
+    find.evaluate("input => input.setSelectionRange(1, 2)")
+    for number in range(5):
+        rename(robot, f"Ella {number}")
+        rename(other_robot, f"Bruno {number}")
+        expect(card(fleet, "RB-002").locator("h3")).to_have_text(f"Bruno {number}")
+    assert find.input_value() == "bru"
+    assert find.evaluate("i => [document.activeElement === i, i.selectionStart, i.selectionEnd]") == [True, 1, 2]
+    expect(card(fleet)).to_be_hidden()  # the search still holds for a card that was pushed
+    fleet.locator("#stop-RB-002").focus()
+    robots.stop_robot("RB-002", by=SYSTEM)
+    expect(card(fleet, "RB-002")).to_contain_text("Stopping…")
+    assert fleet.evaluate("document.activeElement.id") == "stop-RB-002"
+
+
+def test_stop_is_one_click_and_release_asks_first(fleet, robot):
+    card(fleet).hover()
+    fleet.locator("#stop-RB-001").click()
+    expect(card(fleet).locator(".says")).to_contain_text("Stopping… asked by Ana")
+    expect(fleet.locator("#told")).to_have_text("Stopping RB-001.")
+    Words().stands("RB-001")
+    expect(card(fleet).locator(".says")).to_contain_text("Stopped by Ana")
+    fleet.locator("#release-RB-001").click()
+    expect(fleet.locator("#ask")).to_contain_text("Release Ella? It may get work and move again.")
+    fleet.keyboard.press("Escape")
+    assert Hold.objects.get().released_at is None
+    fleet.locator("#release-RB-001").click()
+    fleet.locator("#ask button[value=yes]").click()
+    expect(card(fleet).locator(".says")).not_to_contain_text("Stopped")
+    assert Hold.objects.get().released_by == "Ana"
+
+
+def test_an_auditor_sees_everything_and_is_offered_nothing(sign_in, auditor, robot):
+    page = opened(sign_in(auditor))
+    card(page).hover()
+    expect(page.locator("#stop-RB-001")).to_be_hidden()
+    expect(page.locator("#open-RB-001")).to_be_visible()
+    rename(robot, "Seen")
+    expect(card(page)).to_contain_text("Seen")
+
+
+def test_it_comes_back_by_itself_after_the_server_was_gone(fleet, web, robot):
+    fleet.expected += ["ERR_CONNECTION_REFUSED", "WebSocket connection to", "htmx:ws:error"]
+    web.stop(signal.SIGKILL)
+    rename(robot, "Changed meanwhile")
+    expect(fleet.locator("#link-state")).to_have_attribute("data-state", "stale", timeout=15_000)
+    expect(fleet.locator("#link-state")).to_contain_text("Stale")
+    assert "stale" in fleet.evaluate("document.body.className")
+    expect(fleet.locator("#stop-RB-001")).to_be_enabled()
+    assert card(fleet).locator("h3").text_content() == "Ella"
+    web.start()
+    expect(card(fleet)).to_contain_text("Changed meanwhile", timeout=10_000)
+    is_live(fleet)
+    rename(robot, "And live again")
+    expect(card(fleet)).to_contain_text("And live again")
+    assert not any("/fleet/" in line for line in fleet.requests[1:])
+
+
+def test_a_server_that_ends_in_order_is_found_again(fleet, web, robot):
+    fleet.expected += ["ERR_CONNECTION_REFUSED", "WebSocket connection to", "htmx:ws:error"]
+    web.stop()
+    web.start()
+    rename(robot, "After the restart")
+    expect(card(fleet)).to_contain_text("After the restart", timeout=10_000)
+    is_live(fleet)
+
+
+def test_coming_online_does_not_wait_for_the_next_try(fleet, web, robot):
+    fleet.expected += ["ERR_CONNECTION_REFUSED", "WebSocket connection to", "htmx:ws:error"]
+    before = len(fleet.sockets)
+    fleet.evaluate("window.dispatchEvent(new Event('online'))")
+    rename(robot, "Over the new link")
+    expect(card(fleet)).to_contain_text("Over the new link")
+    assert len(fleet.sockets) == before + 1
+    is_live(fleet)
+
+
+def test_values_that_grow_old_say_so(fleet, robot):
+    varied_fleet.live("RB-001", datetime.now(UTC).replace(year=2020), x=1.0, y=2.5, speed=0.7, battery=63.0)
+    expect(card(fleet).locator(".where")).to_have_class("where live aged")
+    expect(card(fleet).locator(".old")).to_contain_text("d ago")
+    varied_fleet.live("RB-001", timezone.now(), x=1.0, y=2.5, speed=0.7, battery=63.0)
+    expect(card(fleet).locator(".where")).to_have_class("where live")
+    expect(card(fleet).locator(".old")).to_have_text("")
+    expect(card(fleet).locator(".old")).to_contain_text("ago", timeout=12_000)  # nothing comes any more
+
+
+def test_who_is_signed_out_is_told_and_not_reconnected(fleet, supervisor):
+    supervisor.set_password("another one")
+    supervisor.save()
+    expect(fleet.locator("#link-state")).to_contain_text("Signed out", timeout=25_000)
+    expect(fleet.locator("#told")).to_contain_text("Sign in again")
+    sockets = len(fleet.sockets)
+    fleet.wait_for_timeout(2_000)
+    assert len(fleet.sockets) == sockets
+
+
+def test_sign_in_by_hand_leads_to_the_fleet(chromium, web, robot, settings):
+    from django.contrib.auth.models import Group, User
+
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher"]
+    person = User.objects.create_user("Iva", password="correct horse battery")
+    person.groups.add(Group.objects.get(name="auditor"))
+    context = chromium.new_context(base_url=web.url)
+    page = context.new_page()
+    page.goto("/")
+    page.get_by_label("User name").fill("Iva")
+    page.get_by_label("Password").fill("correct horse battery")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(f"{web.url}/fleet/")
+    expect(card(page)).to_contain_text("Ella")
+    context.close()
+
+
+@pytest.mark.parametrize("view", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}])
+def test_nothing_overflows_and_every_state_is_there(sign_in, supervisor, view):
+    varied_fleet.build(timezone.now())
+    page = opened(sign_in(supervisor, **view))
+    assert page.locator(".card").count() == 12
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    heights = page.locator(".card").evaluate_all("cards => [...new Set(cards.map(c => c.offsetHeight))]")
+    assert len(heights) == 1
+    ranks = page.locator(".card").evaluate_all("cards => cards.map(c => +c.dataset.rank)")
+    assert ranks == sorted(ranks)
