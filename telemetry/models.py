@@ -51,11 +51,16 @@ class Partition(models.Model):
 
 
 class WorkerProcess(models.Model):
-    """A worker that lives, by database time, until `until`. Partitions are shared out among these."""
+    """A worker that lives while its database session does, and by database time until `until`.
+
+    Partitions are shared out among these.
+    """
 
     name = models.CharField(primary_key=True, max_length=80)
     started_at = models.DateTimeField()
     until = models.DateTimeField()
+    backend = models.IntegerField(default=0, help_text="Process id of its session in PostgreSQL.")
+    backend_start = models.DateTimeField(null=True)
 
 
 class FailedTry(models.Model):

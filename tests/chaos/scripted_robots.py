@@ -8,8 +8,26 @@ from datetime import UTC, datetime
 import redis.asyncio
 from django.conf import settings
 
+from fleet import actions as fleet_actions
+from missions import actions
+from missions.models import Mission
 from telemetry import snapshots, stream
+from tests.actors import SYSTEM, online
 from tests.telemetry.robots_talk import message
+
+
+def fleet_of(site, brand, count: int, steps: int) -> list[Mission]:
+    """Robots with one dispatched mission each."""
+    missions = []
+    for n in range(count):
+        robot = f"RB-{n:03}"
+        fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, by=SYSTEM)
+        online(robot, at=datetime.now(UTC))
+        work = [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 600}] * steps
+        pk = actions.draft_mission(title=f"Round {n}", site=site, robot=robot, steps=work, by=SYSTEM)
+        actions.dispatch_mission(pk, by=SYSTEM)
+        missions.append(Mission.objects.get(pk=pk))
+    return missions
 
 
 class Cast:
@@ -37,6 +55,7 @@ class Cast:
             try:
                 await intake.store(line["robot"], uuid.UUID(line["msg_id"]), raw, datetime.now(UTC))
             except stream.Unavailable:
+                await asyncio.sleep(0.1)
                 continue
             return
 

@@ -5,7 +5,6 @@ import math
 import signal
 import time
 from collections import Counter
-from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
@@ -13,37 +12,20 @@ import redis
 from django.conf import settings
 from django.db import connection
 
-from fleet import actions as fleet_actions
-from fleet.history import Origin
 from fleet.models import Event, Robot
-from missions import actions, invariants
+from missions import invariants
 from missions.models import DeadLetter, Mission
 from telemetry import stream
 from telemetry.models import FailedTry, Partition, ProcessedMessage, Watermark
-from tests.actors import SYSTEM, online
-from tests.chaos.scripted_robots import Cast
+from telemetry.partitions import LEASE_S
+from tests.chaos.scripted_robots import Cast, fleet_of
 from tests.eventually import eventually
 from tests.telemetry.robots_talk import message, whole_life
 
 pytestmark = [pytest.mark.processes, pytest.mark.django_db(transaction=True)]
 
 HOOKS = ("before_decide", "before_commit", "before_ack")
-KILLS, WORKERS, ROBOTS, STEPS = 21, 3, 12, 6
-
-
-def fleet_of(site, brand, count: int, steps: int) -> list[Mission]:
-    """Robots with one dispatched mission each."""
-    by = Origin("system", actor_name="test")
-    missions = []
-    for n in range(count):
-        robot = f"RB-{n:03}"
-        fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, by=SYSTEM)
-        online(robot, at=datetime.now(UTC))
-        work = [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 600}] * steps
-        pk = actions.draft_mission(title=f"Round {n}", site=site, robot=robot, steps=work, by=by)
-        actions.dispatch_mission(pk, by=by)
-        missions.append(Mission.objects.get(pk=pk))
-    return missions
+KILLS, VICTIMS, ROBOTS, STEPS = 21, 2, 12, 6
 
 
 def test_workers_killed_at_every_hook_lose_nothing_and_double_nothing(site, brand, start_worker, tmp_path, capsys):
@@ -59,7 +41,8 @@ def test_workers_killed_at_every_hook_lose_nothing_and_double_nothing(site, bran
 
     lines = {m.robot_id: whole_life(m, STEPS) for m in missions}
     share = STEPS + 2
-    alive, deaths = [another() for _ in range(WORKERS)], 0
+    start_worker()  # one is spared
+    alive, deaths = [another() for _ in range(VICTIMS)], 0
     give_up = time.monotonic() + 50
     while deaths < KILLS and time.monotonic() < give_up:
         for worker in [w for w in alive if w.poll() is not None]:
@@ -124,10 +107,14 @@ def assert_one_event_per_edge(missions: list[Mission]) -> None:
 
 
 def take_over_times(wounds: list[dict]) -> list[float]:
-    """Seconds from each owner's death to the next event of its partition; a heir that dies first starts it anew."""
-    applied: dict[int, list[float]] = {}
-    for robot, at in ProcessedMessage.objects.order_by("applied_at").values_list("robot_id", "applied_at"):
-        applied.setdefault(stream.partition_of(robot), []).append(at.timestamp())
+    """Seconds from each owner's death to the next event of its partition, or from that event's arrival if it came later.
+
+    A heir that dies first starts it anew.
+    """
+    applied: dict[int, list[tuple[float, float]]] = {}
+    rows = ProcessedMessage.objects.order_by("applied_at").values_list("robot_id", "applied_at", "received_at")
+    for robot, at, received in rows:
+        applied.setdefault(stream.partition_of(robot), []).append((at.timestamp(), received.timestamp()))
     deaths: dict[int, list[float]] = {}
     for wound in wounds:
         for p in wound["partitions"]:
@@ -135,9 +122,9 @@ def take_over_times(wounds: list[dict]) -> list[float]:
     gaps = []
     for p, times in deaths.items():
         for died, heir_died in pairwise([*sorted(times), math.inf]):
-            after = next((at for at in applied.get(p, ()) if at > died), math.inf)
+            after, received = next((row for row in applied.get(p, ()) if row[0] > died), (math.inf, 0.0))
             if after < heir_died:
-                gaps.append(after - died)
+                gaps.append(after - max(died, received))
     return sorted(gaps)
 
 
@@ -161,6 +148,24 @@ def test_the_mission_of_a_robot_killed_for_good_ends_by_policy_and_the_robot_is_
     assert kinds.index("mission.robot_lost") < kinds.index("mission.stop_requested") < kinds.index("mission.aborted")
 
 
+def test_a_lone_worker_started_again_applies_the_first_event_within_three_seconds(site, brand, start_worker, capsys):
+    [mission] = fleet_of(site, brand, 1, 2)
+    cast, took = Cast(), []
+    worker = start_worker()
+    eventually(lambda: Partition.objects.exclude(owner="").exists(), 15)
+    for line in whole_life(mission, 2)[:3]:
+        worker.kill()
+        began = time.monotonic()
+        worker.wait()
+        worker = start_worker()  # as the supervisor does
+        cast.play([line])
+        eventually(lambda: ProcessedMessage.objects.filter(msg_id=line["msg_id"]).exists(), 15)  # noqa: B023
+        took.append(time.monotonic() - began)
+    with capsys.disabled():
+        print(f"\n  a lone worker killed and started again: first event after {', '.join(f'{t:.2f}' for t in took)} s")
+    assert sorted(took)[1] < 3.0
+
+
 def test_a_worker_told_to_stop_gives_its_partitions_back_within_a_second(manage):
     worker = manage("worker")
     eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
@@ -181,7 +186,7 @@ def test_a_frozen_worker_that_wakes_up_after_the_take_over_writes_nothing(site, 
     start_worker()
     accepted, first, *_ = whole_life(mission, 2)
     cast.play([accepted])
-    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing", 10)
+    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing", LEASE_S + 10)
     frozen.send_signal(signal.SIGCONT)
     cast.play([first])
     eventually(lambda: Mission.objects.get(pk=mission.pk).current_step == 2, 5)

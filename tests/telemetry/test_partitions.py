@@ -1,6 +1,7 @@
 """Partitions are shared out fairly, taken from the dead, and never written by two."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
@@ -45,6 +46,24 @@ def test_the_partitions_of_a_dead_worker_go_to_the_living():
     died("a")
     assert b.tend() == ({0, 1}, set())
     assert len(b.fences) == 4
+
+
+def test_a_killed_worker_is_seen_by_its_session_long_before_its_lease_ends():
+    a, b = (Partitions(name, 4, lease_s=600) for name in "ab")
+    for worker in (a, b, a, b):
+        worker.tend()
+    WorkerProcess.objects.filter(name="a").update(backend=0)  # no such session
+    assert b.tend() == ({0, 1}, set())
+    assert len(b.fences) == 4
+
+
+def test_another_session_under_the_same_number_does_not_keep_a_dead_worker_alive():
+    a, b = (Partitions(name, 2, lease_s=600) for name in "ab")
+    for worker in (a, b, a, b):
+        worker.tend()
+    start = WorkerProcess.objects.get(name="a").backend_start
+    WorkerProcess.objects.filter(name="a").update(backend_start=start - timedelta(seconds=1))
+    assert b.tend() == ({0}, set())
 
 
 def test_a_planned_end_frees_the_partitions_at_once():

@@ -118,6 +118,7 @@ def test_entries_that_a_frozen_owner_was_handed_are_found_without_a_change_of_ow
 
 def test_a_worker_that_lost_its_partition_in_the_middle_writes_nothing(worker, clock, dispatched, durable):
     work(worker, clock)
+    partitions.Partitions("other", worker.partitions.count, lease_s=600).tend()
     Partition.objects.update(owner="other", fence=99, until=timezone.now() + timezone.timedelta(hours=1))
     say(message("RB-001", "mission.accepted", mission=dispatched))
     worker.step(clock.now, clock.tick)
