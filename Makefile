@@ -35,6 +35,8 @@ bench: $(VENV)/run.stamp  ## measure the pipeline on this machine
 	@$(PY) manage.py bench pipeline
 
 clean:  ## remove the environment, caches and the demo's data (.venv, var)
+	@if [ -e var/environment ]; then \
+	  echo "drover: a copy seems to run on var/. Stop it first (after a crash: remove var/environment)." >&2; exit 1; fi
 	rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -46,6 +48,7 @@ $(VENV)/made.stamp:
 	  touch $@
 
 $(VENV)/run.stamp: $(VENV)/made.stamp requirements.txt
+	@echo "Installing requirements.txt (the first time takes a minute)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 

@@ -53,12 +53,15 @@ def postgres_user() -> str | None:
     return _SYSTEM_USER
 
 
-def let_pass(path: Path) -> None:
-    """Let other users walk through the folders above a path (not look into them)."""
+def let_pass(path: Path) -> list[Path]:
+    """Let other users walk through the folders above a path (not look into them). Returns those that it opened."""
+    opened = []
     for folder in path.parents:
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:
             folder.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
+            opened.append(folder)
+    return opened
 
 
 def socket_folder(var: Path, name: str, longest: str) -> Path:
@@ -75,24 +78,24 @@ def socket_folder(var: Path, name: str, longest: str) -> Path:
 
 @dataclass(slots=True)
 class Postgres:
-    """A PostgreSQL server on a socket, for one folder of data."""
+    """A PostgreSQL server on a socket, for one folder of data. `opened`: folders that `user` may pass through now."""
 
     data: Path
     sockets: Path
     user: str | None
+    opened: list[Path]
 
     @classmethod
     def at(cls, var: Path) -> "Postgres":
         user = postgres_user()
         sockets = socket_folder(var, "pg-socket", ".s.PGSQL.5432.lock")
+        opened: list[Path] = []
         if user:
-            let_pass(_bin())
+            opened = [*let_pass(_bin()), *let_pass(sockets), *let_pass(var / "postgres")]
             if not _bin().stat().st_mode & stat.S_IROTH:  # installed under a strict umask
                 subprocess.run(["chmod", "-R", "o+rX", str(_bin().parent)], check=True)
-            let_pass(sockets)
-            let_pass(var / "postgres")
             shutil.chown(sockets, user, user)
-        return cls(var / "postgres", sockets, user)
+        return cls(var / "postgres", sockets, user, opened)
 
     def url(self, name: str = "drover") -> str:
         return f"postgresql://drover@/{name}?host={quote(str(self.sockets), safe='')}"

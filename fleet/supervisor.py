@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -113,7 +114,7 @@ class Supervisor:
             try:
                 program.before()
                 kept.process = await self._spawn(program, kept.tail)
-            except OSError as exc:
+            except (OSError, subprocess.SubprocessError) as exc:
                 return self._give_up(kept, Failed(program.name, f"could not be started ({exc})", kept.tail))
             try:
                 up = await self._comes_up(program, kept.process)

@@ -125,6 +125,8 @@ class Site:
         starts: list[Awaitable[None]] = []
         if "DATABASE_URL" not in os.environ:
             postgres = embedded.Postgres.at(self.var)
+            for folder in postgres.opened:
+                self.console.say(f"other users may pass through {folder} now: PostgreSQL runs as {postgres.user}")
             supervisor.env["DATABASE_URL"] = postgres.url()
             starts.append(_start_postgres(supervisor, postgres))
         for variable, name, durable in (("REDIS_URL", "stream", True), ("LIVE_REDIS_URL", "live", False)):
