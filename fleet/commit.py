@@ -44,7 +44,7 @@ def _read(model: type[models.Model], column: str, values: Iterable[Any], rest: s
     """Rows where the column is one of the values. The ORM would take seven times as long to compile the same."""
     head, names, converters = _select(model)
     with psycopg.Cursor(connection.connection) as cursor:
-        cursor.execute(f'{head} WHERE "{column}" = ANY(%s) {rest}', [list(set(values))])  # type: ignore[arg-type]
+        cursor.execute(f'{head} WHERE "{column}" = ANY(%s) {rest}', [list(set(values))])
         found = cursor.fetchall()
     for index, convert in converters:
         found = [(*row[:index], convert(row[index], None, connection), *row[index + 1 :]) for row in found]
