@@ -68,6 +68,7 @@ class Worker:
         self._recover: set[int] = set()  # partitions with entries handed out and not acknowledged
         self._kept_back: set[str] = set()  # robots whose later messages wait, in this step, for an earlier one
         self._races: Counter[str] = Counter()
+        self._groups_doubtful = True  # streams or their groups may not be there
         self._failures = 0
         self._next: dict[str, float] = {}
 
@@ -90,8 +91,7 @@ class Worker:
         try:
             self._in_hand = self._read(BLOCK_MS if wait else None)
         except Exception as error:
-            if not is_group_lost(error):  # the next step sees to that
-                self._survive(error, time.monotonic())
+            self._survive(error, time.monotonic())
 
     def close(self) -> None:
         """Give the partitions back."""
@@ -117,13 +117,16 @@ class Worker:
     def _work(self, now: datetime, tick: float) -> bool:
         if self._is_time("tend", TEND_S, tick):
             self._tend(tick)
+        if self._groups_doubtful:
+            self.streams.ensure_groups(self.fences)
+            self._groups_doubtful = False
         if self._is_time("look", LOOK_S, tick):
             self._look()
         self._kept_back.clear()
         found = False
         for p in sorted(self._recover & self.fences.keys()):
             found |= self._again(p, now)
-        found |= self._new(now, tick)
+        found |= self._new(now)
         if self._is_time("due", DUE_S, tick):
             found |= self.deadlines.step(now, tick, self.fences, self.open_from)
         if self._is_time("sweep", SWEEP_S, tick):
@@ -149,7 +152,7 @@ class Worker:
             self._recover.discard(p)
         if taken:
             log.info("%s took partitions %s", self.partitions.owner, sorted(taken))
-            self.streams.ensure_groups(taken)
+            self._groups_doubtful = True
             self._recover |= taken
             self._reopen(taken, tick)
         if lost:
@@ -162,20 +165,12 @@ class Worker:
     def _look(self) -> None:
         """Find entries that a former owner, frozen in the middle of a read, was handed after we took over."""
         progress = self.streams.progress(self.fences)
-        self._recover |= {p for p, stand in progress.items() if stand.unacked is not None}
+        self._recover |= {p for p, stand in progress.items() if stand.unacked is not None} - self._in_hand.keys()
 
     # --- messages
 
-    def _new(self, now: datetime, tick: float) -> bool:
-        try:
-            read, self._in_hand = self._in_hand or self._read(None), {}
-        except Exception as error:
-            if not is_group_lost(error):
-                raise
-            log.critical("a stream or its group is lost (%s): made anew, reading from the oldest entry", error)
-            self.streams.ensure_groups(self.fences)
-            self._reopen(self.fences, tick)
-            return True
+    def _new(self, now: datetime) -> bool:
+        read, self._in_hand = self._in_hand or self._read(None), {}
         ours = self.fences.keys() - self._recover  # not what was lost or taken anew since it was read
         self._recover |= read.keys()  # handed out is pending until acknowledged, whatever happens in between
         for p, entries in read.items():
@@ -259,6 +254,11 @@ class Worker:
         self._recover |= self.fences.keys()
         self._in_hand = {}
         self._next.pop("tend", None)  # first of all: what is still ours?
+        self._groups_doubtful = True
+        if is_group_lost(error):
+            log.critical("a stream or its group is lost: made anew, reading from the oldest entry (%s)", error)
+            self._reopen(self.fences, tick)
+            return
         fault = blame(error)
         if fault in (Blame.LOST, Blame.RACE):
             log.warning("%s: %s", fault.value, error)

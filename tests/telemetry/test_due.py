@@ -75,7 +75,7 @@ def test_under_a_steady_stream_it_fires_once_the_position_of_its_time_is_applied
     say(message(P, "robot.fault_cleared", 2, data={"code": "E"}))  # always something new
     deadlines.step(clock.now, clock.tick, fences, worker.open_from)
     assert "mission.step_timeout" not in kinds()
-    worker._new(clock.now, clock.tick)
+    worker._new(clock.now)
     say(message(P, "robot.fault_cleared", 3, data={"code": "E"}))
     deadlines.step(clock.now, clock.tick, fences, worker.open_from)
     assert "mission.step_timeout" in kinds()

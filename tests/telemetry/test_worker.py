@@ -150,10 +150,37 @@ def test_a_lost_stream_is_made_anew_and_an_alarm_is_logged(worker, clock, dispat
     work(worker, clock)
     durable.flushdb()
     say(message("RB-001", "mission.accepted", mission=dispatched))
+    worker.step(clock.now, clock.tick)
     work(worker, clock)
     assert Mission.objects.get(pk=dispatched.pk).state == "executing"
     assert [r.levelname for r in caplog.records if "lost" in r.message] == ["CRITICAL"]
     assert worker.open_from[stream.partition_of("RB-001")] > clock.tick
+
+
+def test_a_stream_that_is_lost_while_entries_are_pending_is_made_anew_too(
+    worker, clock, dispatched, durable, monkeypatch
+):
+    work(worker, clock)
+    say(message("RB-001", "robot.fault_cleared", 1, data={"code": "E"}))
+    monkeypatch.setattr(translate, "tell", lambda *_: 1 / 0)
+    worker.step(clock.now, clock.tick)  # now it is pending
+    monkeypatch.undo()
+    durable.flushdb()
+    say(message("RB-001", "mission.accepted", mission=dispatched))
+    worker.step(clock.now, clock.tick)
+    work(worker, clock)
+    assert Mission.objects.get(pk=dispatched.pk).state == "executing"
+
+
+def test_what_is_in_hand_is_not_taken_for_what_a_former_owner_left(worker, clock, dispatched, monkeypatch):
+    work(worker, clock)
+    say(*whole_life(dispatched, 3))
+    worker._fetch(wait=False)
+    sizes, apply = [], batch.apply
+    monkeypatch.setattr(batch, "apply", lambda p, f, e, **kw: (sizes.append(len(e)), apply(p, f, e, **kw)))
+    clock.advance(1.5)  # time to look
+    worker.step(clock.now, clock.tick)
+    assert sizes == [5]
 
 
 def test_when_redis_is_away_the_worker_says_so_once_keeps_its_partitions_and_goes_on(worker, clock, dispatched, caplog):
