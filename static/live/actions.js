@@ -7,9 +7,10 @@ function tell(text, problem) {
   told.classList.toggle('problem', problem);
 }
 
-function ask(question) {
+function ask(question, yes) {
   const dialog = document.getElementById('ask');
   dialog.querySelector('p').textContent = question;
+  dialog.querySelector('[value=yes]').textContent = yes;
   dialog.returnValue = 'no';
   dialog.showModal();
   return new Promise((resolve) => {
@@ -30,7 +31,7 @@ async function act(button) {
     tell('What you see is old. Wait until the page is live again, or do it in Admin.', true);
     return;
   }
-  if (button.dataset.ask && !(await ask(button.dataset.ask))) return;
+  if (button.dataset.ask && !(await ask(button.dataset.ask, button.dataset.yes))) return;
   const { id } = button;
   const was = button.textContent;
   button.classList.add('doing');

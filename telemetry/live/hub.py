@@ -109,6 +109,10 @@ class Hub:
                 await asyncio.sleep(RETRY_S)
                 self._wake.set()
                 return
+            except Exception:
+                self.board.give_back(dirty)
+                self._wake.set()
+                raise
             self._well()
         if self.board.loaded:
             for socket in [s for s in self.board.viewers if s.ready]:
@@ -120,6 +124,8 @@ class Hub:
         if dirty.all or dirty.robots or dirty.missions:
             robots = None if dirty.all else sorted(dirty.robots)
             rows = await self._in_thread(lambda: loading.load(robots, sorted(dirty.missions)))
+            if dirty.all:
+                self.board.ended = await self._in_thread(loading.ended)
         wanted = sorted(dirty.live | rows.robots.keys() if dirty.all else dirty.live)
         self.board.put(dirty, rows, await self._facts(wanted), time.monotonic())
 

@@ -169,11 +169,16 @@ class Versions(NamedTuple):
 
 def versions() -> Versions:
     """What a page must agree with. Versions only grow, so nothing that commits late can be missed."""
-    found = Versions({}, {}, {})
+    found = Versions({}, {}, ended())
     with connection.cursor() as cursor:
         cursor.execute(_VERSIONS)
         for kind, entity_id, version in cursor.fetchall():
             (found.robots if kind == "robot" else found.missions)[entity_id] = version
-        cursor.execute(_ENDED)
-        found.ended.update({(site, state): count for site, state, count in cursor.fetchall()})
     return found
+
+
+def ended() -> dict[tuple[int, str], int]:
+    """(site, state) → missions that ended in the last 24 h."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ENDED)
+        return {(site, state): count for site, state, count in cursor.fetchall()}

@@ -14,6 +14,7 @@ from fleet import actions
 from fleet.models import Robot
 from telemetry import snapshots
 from telemetry.live import dirty, hub, loading
+from telemetry.live.board import Dirty
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -100,18 +101,27 @@ async def test_a_commit_elsewhere_reaches_the_browser(robot, home):
     assert not (await browser.until("Renamed", home))["whole"]
 
 
-async def test_live_facts_reach_the_browser_without_sql(robot, home, monkeypatch):
+async def test_live_facts_reach_the_browser(robot, home):
     browser = Browser()
     home.join(browser)
     await linked(home)
-    await rename(robot, "Linked")
-    await browser.until("Linked", home)
+    await browser.until("Ella", home)
     async with redis.asyncio.Redis.from_url(settings.LIVE_REDIS_URL) as client:
-        await client.flushdb()
-        monkeypatch.setattr(loading, "load", lambda *_: pytest.fail("live facts need no SQL"))
+        await client.delete("last:RB-001")
         await snapshots.put(client, "RB-001", 1, 1, NOW, {"x": 1.0, "y": 2.5, "battery": 77})
-    frame = await browser.until("77 %", home)
-    assert set(frame["put"]) - {"counts"} == {"vitals-RB-001"} and "1.0, 2.5 m" in frame["content"]
+    assert "1.0, 2.5 m" in (await browser.until("77 %", home))["content"]
+
+
+async def test_live_facts_need_no_sql(robot, home, monkeypatch):
+    def no_sql(*_):
+        raise AssertionError("SQL for live facts")
+
+    browser = Browser()
+    home.join(browser)
+    await browser.until("Ella", home)
+    with monkeypatch.context() as context:
+        context.setattr(loading, "load", no_sql)
+        await home._load(Dirty(False, set(), set(), {"RB-001"}))
 
 
 async def test_lost_signals_are_found_by_the_check(robot, home, deaf, monkeypatch):
