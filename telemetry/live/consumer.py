@@ -14,7 +14,6 @@ from channels.db import database_sync_to_async
 from telemetry.live import access, hub
 from telemetry.live.fragments import EVERYWHERE
 
-COME_BACK = 4012
 NOT_UNDERSTOOD = 4400
 MESSAGE_MAX = 200  # characters; a browser says nothing but acks
 
@@ -57,7 +56,7 @@ async def live_page(scope: dict[str, Any], receive: Any, send: Any) -> None:
                 break
             joined.acked(socket, ack.ack, again=ack.again)
     except asyncio.CancelledError:
-        await close(COME_BACK)  # the server goes down
+        await close(hub.COME_BACK)  # the server goes down
         raise
     finally:
         await hub.leave(joined, socket)

@@ -28,6 +28,8 @@ CHECK_S = 2.0  # the database is asked what was missed
 BEAT_S = 3.0
 ACCESS_S = 15.0  # who may no longer look is shown out (I11: within 30 s)
 SILENT_S = 6.0  # a link to Redis without a word for so long is made anew
+STUCK_S = 15.0  # a browser that confirms nothing for so long while it is behind must come back
+COME_BACK = 4012
 RETRY_S = 1.0
 STOP_S = 2.0
 
@@ -42,6 +44,12 @@ class Socket(Viewer):
     def __init__(self, send: Send, close: Close, session_key: str, view: int | None = EVERYWHERE) -> None:
         super().__init__(view)
         self.send, self.close, self.session_key = send, close, session_key
+        self.sent_at = 0.0
+
+    def stuck(self, now: float) -> bool:
+        """Something is to be sent, and it has not confirmed what it was sent long ago."""
+        behind = self.snapshot_due or bool(self.pending)
+        return behind and not self.ready and now - self.sent_at > STUCK_S
 
 
 class Hub:
@@ -116,6 +124,7 @@ class Hub:
             self._well()
         if self.board.loaded:
             for socket in [s for s in self.board.viewers if s.ready]:
+                socket.sent_at = started
                 await self._send(socket, self.board.frame(socket))
         await asyncio.sleep(max(0.0, TICK_S - (time.monotonic() - started)))
 
@@ -185,7 +194,10 @@ class Hub:
         except (DatabaseError, InterfaceError) as error:
             self._troubled(f"The database does not answer ({type(error).__name__})")
             return
-        self.board.forget_ended(time.monotonic())
+        now = time.monotonic()
+        self.board.forget_ended(now)
+        for socket in [s for s in self.board.viewers if s.stuck(now)]:
+            await self._show_out(socket, COME_BACK)
         if self.board.loaded:
             self._well()
             self.board.compare(found)
@@ -214,8 +226,7 @@ class Hub:
             return
         for socket, code in verdicts.items():
             if code:
-                self.leave(socket)
-                await socket.close(code)
+                await self._show_out(socket, code)
 
     # --- means
 
@@ -228,6 +239,11 @@ class Hub:
         except Exception as error:
             log.debug("a socket has gone: %r", error)
             self.leave(socket)
+
+    async def _show_out(self, socket: Socket, code: int) -> None:
+        self.leave(socket)
+        with suppress(Exception):  # it may have gone by itself
+            await socket.close(code)
 
     def _troubled(self, why: str) -> None:
         if not self.trouble:

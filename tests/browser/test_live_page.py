@@ -198,6 +198,19 @@ def test_coming_online_does_not_wait_for_the_next_try(fleet, web, robot):
     is_live(fleet)
 
 
+def test_no_frame_is_lost_while_a_module_is_slow_to_load(sign_in, supervisor, robot):
+    page = sign_in(supervisor)
+    waiting = []
+    page.route("**/live/times.js", lambda route: waiting.append(route))
+    page.goto("/fleet/", wait_until="commit")
+    expect(page.locator("#board")).to_be_visible()
+    page.wait_for_timeout(1_500)  # longer than htmx would need to open the socket
+    waiting[0].continue_()
+    is_live(page)
+    rename(robot, "Not lost")
+    expect(card(page)).to_contain_text("Not lost")
+
+
 def test_values_that_grow_old_say_so(fleet, robot):
     varied_fleet.live("RB-001", datetime.now(UTC).replace(year=2020), x=1.0, y=2.5, speed=0.7, battery=63.0)
     expect(card(fleet).locator(".where")).to_have_class("where live aged")

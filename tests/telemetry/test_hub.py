@@ -26,6 +26,7 @@ class Browser(hub.Socket):
     def __init__(self, view: int | None = None) -> None:
         self.frames: asyncio.Queue[dict] = asyncio.Queue()
         self.beats: asyncio.Queue[dict] = asyncio.Queue()
+        self.closed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         super().__init__(self._receive, self._closed, "session", view)
 
     async def _receive(self, text: str) -> None:
@@ -33,7 +34,7 @@ class Browser(hub.Socket):
         (self.beats if "beat" in message else self.frames).put_nowait(message)
 
     async def _closed(self, code: int) -> None:
-        raise AssertionError(f"closed with {code}")
+        self.closed.set_result(code)
 
     async def until(self, text: str, home: hub.Hub, timeout_s: float = 5.0) -> dict:
         """The first frame that holds the text."""
@@ -215,6 +216,20 @@ async def test_a_reader_that_stopped_gets_two_frames_and_then_the_newest(robot, 
     home.acked(slow, last["n"])
     newest = await slow.until("Four", home)
     assert newest["n"] == 3 and "Three" not in newest["content"]
+
+
+async def test_a_reader_that_stays_behind_is_asked_to_come_back(robot, home, monkeypatch):
+    monkeypatch.setattr(hub, "CHECK_S", 0.05)
+    monkeypatch.setattr(hub, "STUCK_S", 0.2)
+    stuck, idle = Browser(), Browser()
+    home.join(stuck)
+    home.join(idle)
+    for name in ("One", "Two", "Three"):
+        await rename(robot, name)
+        await idle.until(name, home)
+    async with asyncio.timeout(5):
+        assert await stuck.closed == 4012
+    assert home.board.viewers == {idle} and not idle.closed.done()
 
 
 async def test_nonsense_on_the_channel_is_skipped(robot, home, caplog):
