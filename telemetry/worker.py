@@ -188,8 +188,7 @@ class Worker:
         for entry in entries:
             if self.stopping.is_set():
                 return True
-            if entry.robot_id not in self._kept_back:
-                self._apply(p, [entry], now)
+            self._apply(p, [entry], now)
         if not entries:
             self._recover.discard(p)
             poison.forget(p)

@@ -6,10 +6,12 @@ import pytest
 from django.utils import timezone
 
 from fleet.models import Event, Robot
+from missions import actions
 from missions.models import Mission
 from telemetry import stream, translate
 from telemetry.models import Partition
 from telemetry.worker import GRACE_S
+from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import message, say, work
 
 P = "RB-001"
@@ -141,3 +143,36 @@ def test_a_silent_robots_mission_ends_with_a_reason_and_the_robot_is_on_hold(wor
             break
     assert (mission.state, mission.abort_reason, mission.stop_confirmed) == ("aborted", "timeout", False)
     assert Robot.objects.get().holds.get().kind == "unconfirmed"
+
+
+def test_a_worker_leaves_the_deadlines_of_partitions_alone_that_are_not_its_own(worker, clock, running):
+    mine = {p: fence for p, fence in worker.fences.items() if p != stream.partition_of(P)}
+    until(clock, running.step_due_at, 2)
+    assert worker.deadlines.step(clock.now, clock.tick, mine, worker.open_from) is False
+    assert worker.deadlines.step(clock.now, clock.tick, worker.fences, worker.open_from) is True
+    assert kinds().count("mission.step_timeout") == 1
+
+
+def test_one_partition_in_its_grace_does_not_open_with_the_others(worker, clock, running):
+    until(clock, running.step_due_at, 2)
+    open_from = worker.open_from | {stream.partition_of(P): clock.tick + 1}
+    assert worker.deadlines.step(clock.now, clock.tick, worker.fences, open_from) is False
+    assert "mission.step_timeout" not in kinds()
+
+
+def test_of_two_deadlines_close_together_only_the_proven_one_fires(worker, clock, robot):
+    steps = [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 60}]
+    pk = actions.draft_mission(title="Short", site=robot.site, robot=robot, steps=steps, timeout_s=61, by=SYSTEM)
+    actions.dispatch_mission(pk, by=SYSTEM)
+    say(message(P, "mission.accepted", mission=Mission.objects.get(pk=pk)))
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    work(worker, clock)
+    mission = Mission.objects.get(pk=pk)
+    until(clock, mission.step_due_at, 1.5)
+    assert mission.mission_due_at < clock.now  # passed, but what came in time may not be here yet
+    work(worker, clock)
+    assert ("mission.step_timeout" in kinds(), "mission.timeout" in kinds()) == (True, False)
+    clock.advance(0.6)
+    work(worker, clock)
+    assert "mission.timeout" in kinds()

@@ -7,6 +7,7 @@ import pytest
 from fleet.models import Event, Robot
 from telemetry import snapshots
 from telemetry.presence import judge
+from telemetry.stream import partition_of
 from telemetry.worker import GRACE_S
 from tests.telemetry.robots_talk import NOW, work
 
@@ -127,3 +128,13 @@ def test_a_sweep_asks_the_database_once_when_nothing_changes(worker, clock, robo
     worker.sweep.step(clock.now, clock.tick, worker.fences, worker.open_from)
     with django_assert_num_queries(1):
         worker.sweep.step(clock.now, clock.tick, worker.fences, worker.open_from)
+
+
+def test_robots_of_partitions_that_are_not_ours_are_left_alone(worker, clock, robot, heard):
+    settled(worker, clock)
+    heard["last"] = {"RB-001": clock.now}
+    mine = {p: fence for p, fence in worker.fences.items() if p != partition_of("RB-001")}
+    assert worker.sweep.step(clock.now, clock.tick, mine, worker.open_from) is False
+    assert presence() == "offline"
+    assert worker.sweep.step(clock.now, clock.tick, worker.fences, worker.open_from) is True
+    assert presence() == "online"

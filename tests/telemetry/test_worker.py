@@ -9,7 +9,7 @@ from missions.models import DeadLetter, Mission
 from telemetry import batch, partitions, stream, translate
 from telemetry.models import Partition, ProcessedMessage, WorkerProcess
 from telemetry.protocol import delivered
-from telemetry.worker import Worker
+from telemetry.worker import GRACE_S, Worker
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 
 
@@ -184,6 +184,8 @@ def test_what_is_in_hand_is_not_taken_for_what_a_former_owner_left(worker, clock
 
 
 def test_when_redis_is_away_the_worker_says_so_once_keeps_its_partitions_and_goes_on(worker, clock, dispatched, caplog):
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
     work(worker, clock)
     whole = worker.streams.redis
     worker.streams.redis = stream.redis.from_url("unix:///nowhere/at-all.sock")
