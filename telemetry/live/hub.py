@@ -18,7 +18,8 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
 from telemetry import snapshots
-from telemetry.live import access, loading
+from telemetry.gateways.vitals import uncut
+from telemetry.live import access, listening, loading
 from telemetry.live.board import Board, Dirty, Viewer
 from telemetry.live.fragments import EVERYWHERE
 
@@ -27,7 +28,6 @@ TICK_S = 0.05  # at most 20 ticks a second; a quiet hub ticks at once
 CHECK_S = 2.0  # the database is asked what was missed
 BEAT_S = 3.0
 ACCESS_S = 15.0  # who may no longer look is shown out (I11: within 30 s)
-SILENT_S = 6.0  # a link to Redis without a word for so long is made anew
 STUCK_S = 15.0  # a browser that confirms nothing for so long while it is behind must come back
 COME_BACK = 4012
 RETRY_S = 1.0
@@ -141,49 +141,28 @@ class Hub:
     async def _facts(self, robot_ids: list[str]) -> dict[str, snapshots.Snapshot]:
         try:
             assert self._redis is not None
-            return await snapshots.read(self._redis, robot_ids)
+            return await uncut(snapshots.read(self._redis, robot_ids))
         except (redis.RedisError, OSError) as error:
             log.debug("no live facts: %s", error)
             return {}  # the last ones stay, and their age shows
 
     async def _listen(self) -> None:
         """Dirty signals. After every new subscription everything is dirty: nobody knows what was missed."""
-        client = redis.asyncio.Redis.from_url(
-            self.redis_url, socket_timeout=SILENT_S, socket_connect_timeout=1, retry=None
-        )
-        try:
-            async with client.pubsub() as listener:
-                await listener.subscribe(snapshots.DIRTY)
-                heard = time.monotonic()
-                while time.monotonic() - heard < SILENT_S:
-                    message = await listener.get_message(timeout=SILENT_S / 3)
-                    if message is None:
-                        await listener.ping()
-                        continue
-                    heard = time.monotonic()
-                    self._hear(message)
-        except (redis.RedisError, OSError) as error:
-            if self.linked:
-                log.warning("lost the live Redis (%s); changes come from the database meanwhile", error)
-        finally:
-            self.linked = False
-            self._beat_now.set()
-            await client.aclose()
+        await listening.listen(self.redis_url, self._linked, self._hear)
+        if self.linked is not False:
+            log.warning("live page: no link to the live Redis; changes come from the database meanwhile")
+        self.linked = False
+        self._beat_now.set()
         await asyncio.sleep(RETRY_S)
 
-    def _hear(self, message: dict[str, Any]) -> None:
-        if message["type"] == "subscribe":
-            self.linked = True
-            self._beat_now.set()
-            self.board.all_dirty()
-        elif message["type"] == "message":
-            try:
-                self.board.signal(msgspec.json.decode(message["data"]))
-            except (msgspec.MsgspecError, TypeError, ValueError):
-                log.warning("not a dirty signal: %.80r", message["data"])
-                return
-        else:
-            return
+    def _linked(self) -> None:
+        self.linked = True
+        self._beat_now.set()
+        self.board.all_dirty()
+        self._wake.set()
+
+    def _hear(self, signals: list[Any]) -> None:
+        self.board.signal(signals)
         self._wake.set()
 
     async def _check(self) -> None:
