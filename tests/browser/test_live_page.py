@@ -153,6 +153,22 @@ def test_stop_is_one_click_and_release_asks_first(fleet, robot):
     assert Hold.objects.get().released_by == "Ana"
 
 
+def test_on_a_touch_screen_stop_is_pressed_and_held(sign_in, supervisor, robot):
+    page = opened(sign_in(supervisor, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True))
+    stop = page.locator("#stop-RB-001")
+    expect(stop).to_be_visible()
+    stop.tap()
+    expect(page.locator("#told")).to_have_text("Press and hold to stop.")
+    assert not Hold.objects.exists()
+    box = stop.bounding_box()
+    finger = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    touch = page.context.new_cdp_session(page)
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [finger]})
+    expect(card(page).locator(".says")).to_contain_text("Stopping…")
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert Hold.objects.count() == 1
+
+
 def test_an_auditor_sees_everything_and_is_offered_nothing(sign_in, auditor, robot):
     page = opened(sign_in(auditor))
     card(page).hover()
