@@ -234,6 +234,8 @@ def _on(mission_id: UUID, verb: Any) -> None:
             with transaction.atomic():
                 ledger = Ledger.open(mission_ids=[mission_id], now=_now())
                 if mission_id not in ledger.missions:
+                    if Mission.objects.filter(pk=mission_id).exists():
+                        raise Conflict("it was given to another robot meanwhile")
                     raise Refused(f"There is no mission {mission_id}.")
                 verb(ledger, ledger.missions[mission_id])
                 ledger.commit()

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q
 
 from fleet import decide as robot_rules
@@ -32,14 +33,17 @@ class Ledger:
 
     @classmethod
     def open(cls, robot_ids: Iterable[str] = (), mission_ids: Iterable[UUID] = (), *, now: datetime) -> "Ledger":
-        """Lock robots, their dispatched open missions, and the missions named (with their robots)."""
-        named, wanted = set(mission_ids), set(robot_ids)
-        if named:
-            owners = Mission.objects.filter(pk__in=named, robot__isnull=False).values_list("robot_id", flat=True)
-            wanted |= set(owners)
+        """Lock robots, their dispatched open missions, and the missions named.
+
+        With `robot_ids`, named missions of other robots are left alone: a batch writes its own robots' rows only.
+        Without, the robots are those of the missions named.
+        """
+        named, wanted = list(mission_ids), set(robot_ids)
+        if named and not wanted:
+            owners = Mission.objects.filter(pk__in=named, robot__isnull=False)
+            wanted = set(owners.values_list("robot_id", flat=True))
         robots = load(AGGREGATES["robot"], wanted)
-        dispatched = Mission.objects.filter(robot__in=wanted, dispatched_at__isnull=False, state__in=OPEN)
-        missions = load(AGGREGATES["mission"], named | set(dispatched.values_list("pk", flat=True)))
+        missions = load(AGGREGATES["mission"], _of(list(robots), named))
         ledger = cls(now, robots, missions, {})
         for mission_id, change in missions.items():
             if change.row.dispatched_at and change.row.state in OPEN:
@@ -117,3 +121,15 @@ class Ledger:
                     direction=Direction.OUT, robot_id=dead.robot_id, msg_id=dead.pk, kind=dead.kind, body=dead.body,
                     reason=change.row.abort_detail, tries=change.row.accept_tries, created_at=self.now,
                 )  # fmt: skip
+
+
+def _of(robot_ids: list[str], named: list[UUID]) -> list[UUID]:
+    """Dispatched open missions of these robots, and those named that are theirs or nobody's (read after their lock)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT id FROM {Mission._meta.db_table}"
+            " WHERE robot_id = ANY(%s) AND (id = ANY(%s) OR (dispatched_at IS NOT NULL AND state = ANY(%s)))"
+            " UNION SELECT id FROM " + Mission._meta.db_table + " WHERE id = ANY(%s) AND robot_id IS NULL",
+            [robot_ids, named, [str(state) for state in OPEN], named],
+        )
+        return [pk for (pk,) in cursor.fetchall()]

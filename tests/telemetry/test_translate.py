@@ -55,6 +55,9 @@ def test_a_whole_mission(dispatched):
 
 def test_another_robots_mission_is_not_its_to_report(dispatched, other_robot):
     assert hand(message(dispatched, "mission.accepted", robot="RB-002")) == "stale"
+    with transaction.atomic():
+        ledger = Ledger.open(["RB-002"], [dispatched.pk], now=START)
+    assert (list(ledger.robots), ledger.missions) == (["RB-002"], {})  # not even locked
     assert Mission.objects.get(pk=dispatched.pk).state == "pending"
 
 
