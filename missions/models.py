@@ -135,6 +135,7 @@ class Mission(models.Model):
         indexes = [
             models.Index(fields=["next_due_at"], condition=Q(next_due_at__isnull=False), name="mission_due"),
             models.Index(fields=["state"], condition=Q(state__in=OPEN), name="mission_open"),
+            models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="mission_ended"),
         ]
 
     def __str__(self) -> str:
