@@ -25,17 +25,18 @@ class Sweep:
             for row in Robot.objects.filter(retired_at=None).values_list("pk", "presence", "brand__offline_after_s")
             if partition_of(row[0]) in fences
         ]
-        last = snapshots.last_received([pk for pk, _, _ in robots]) if robots else None
-        if last is None:
+        heard = snapshots.last_received([pk for pk, _, _ in robots]) if robots else None
+        if heard is None:
             return False
         changed: dict[int, list[tuple[str, Presence]]] = {}
         for pk, presence, offline_after_s in robots:
-            verdict = judge(last.get(pk), now, offline_after_s)
+            verdict = judge(heard.at.get(pk), now, offline_after_s)
             p = partition_of(pk)
-            if verdict != presence and (verdict == Presence.ONLINE or tick >= open_from.get(p, float("inf"))):
+            silence_counts = heard.settled and tick >= open_from.get(p, float("inf"))
+            if verdict != presence and (verdict == Presence.ONLINE or silence_counts):
                 changed.setdefault(p, []).append((pk, verdict))
         for p, verdicts in changed.items():
-            self._record(p, fences[p], verdicts, last, now)
+            self._record(p, fences[p], verdicts, heard.at, now)
         return bool(changed)
 
     def _record(

@@ -221,20 +221,26 @@ def facts(robot_ids: list[str]) -> dict[str, Facts]:
     }
 
 
-def last_received(robot_ids: Sequence[str], *, grace_s: float = GRACE_S) -> dict[str, datetime] | None:
-    """When each robot was last heard, for the presence sweep; a robot never heard is absent.
+class Heard(NamedTuple):
+    """When each robot was last heard; one that was never heard is absent.
 
-    None means no verdict: the live Redis does not answer, or lost its data less than `grace_s` ago (restart, flush,
-    failover), so that silence is not the robots'.
+    `settled` is False while the live Redis may have lost what it knew (restart, flush, failover less than the grace
+    ago): a word counts then as ever, silence proves nothing.
     """
+
+    at: dict[str, datetime]
+    settled: bool
+
+
+def last_received(robot_ids: Sequence[str], *, grace_s: float = GRACE_S) -> Heard | None:
+    """For the presence sweep. None: the live Redis does not answer."""
     try:
         age_ms, scores = client().eval(SEEN, 2, "seen", "born", *robot_ids)
     except (redis.RedisError, OSError):
         return None
-    if age_ms < grace_s * 1000:
-        return None
-    heard = zip(robot_ids, scores, strict=True)
-    return {r: datetime.fromtimestamp(float(score) / 1000, UTC) for r, score in heard if score is not None}
+    pairs = zip(robot_ids, scores, strict=True)
+    at = {r: datetime.fromtimestamp(float(score) / 1000, UTC) for r, score in pairs if score is not None}
+    return Heard(at, age_ms >= grace_s * 1000)
 
 
 def now_ms() -> int:

@@ -14,9 +14,13 @@ from tests.telemetry.robots_talk import NOW, work
 
 @pytest.fixture
 def heard(monkeypatch):
-    """What the live Redis would answer; None when it cannot."""
-    answer: dict = {"last": {}}
-    monkeypatch.setattr(snapshots, "last_received", lambda ids, **_: answer["last"])
+    """What the live Redis would answer; `last` is None when it cannot."""
+    answer: dict = {"last": {}, "settled": True}
+
+    def last_received(ids):
+        return None if answer["last"] is None else snapshots.Heard(answer["last"], answer["settled"])
+
+    monkeypatch.setattr(snapshots, "last_received", last_received)
     return answer
 
 
@@ -85,6 +89,21 @@ def test_silence_counts_only_after_the_grace_but_a_word_counts_at_once(worker, c
     work(worker, clock)
     assert (presence(), presence("RB-002")) == ("online", "online")
     clock.advance(GRACE_S + 1)
+    work(worker, clock)
+    assert presence() == "offline"
+
+
+def test_a_live_redis_that_lost_its_data_shows_who_speaks_and_nobody_as_silent(
+    worker, clock, robot, other_robot, heard
+):
+    from tests.actors import online
+
+    online("RB-002", "offline")
+    heard.update(last={"RB-002": clock.now}, settled=False)
+    settled(worker, clock)
+    assert (presence(), presence("RB-002")) == ("online", "online")
+    heard.update(last={}, settled=True)
+    clock.advance(1)
     work(worker, clock)
     assert presence() == "offline"
 

@@ -122,18 +122,18 @@ async def test_last_received_knows_every_sign_of_life_and_the_newest_counts(clie
     await snapshots.touch(client, "RB-001", T0 + timedelta(seconds=1))
     await snapshots.touch(client, "RB-002", T0)
     await client.set("born", 0)
-    assert snapshots.last_received(["RB-001", "RB-002", "RB-404"]) == {
-        "RB-001": T0 + timedelta(seconds=2),
-        "RB-002": T0,
-    }
-    assert snapshots.last_received([]) == {}
+    assert snapshots.last_received(["RB-001", "RB-002", "RB-404"]) == (
+        {"RB-001": T0 + timedelta(seconds=2), "RB-002": T0},
+        True,
+    )
+    assert snapshots.last_received([]) == ({}, True)
 
 
-async def test_no_verdict_until_the_grace_after_the_live_redis_lost_its_data(client):
+async def test_silence_proves_nothing_until_the_grace_after_the_live_redis_lost_its_data(client):
     await snapshots.touch(client, "RB-001", T0)
-    assert snapshots.last_received(["RB-001"]) is None  # it has just been born
+    assert snapshots.last_received(["RB-001"]) == ({"RB-001": T0}, False)  # it has just been born
     born = int(await client.get("born"))
     await client.set("born", born - int(snapshots.GRACE_S * 1000) - 1)
-    assert snapshots.last_received(["RB-001"]) == {"RB-001": T0}
+    assert snapshots.last_received(["RB-001"]) == ({"RB-001": T0}, True)
     await client.flushdb()
-    assert snapshots.last_received(["RB-001"]) is None
+    assert snapshots.last_received(["RB-001"]) == ({}, False)
