@@ -16,6 +16,8 @@ from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import ROBOT_ID, Brand, Robot, RobotCredential, Site
 
+MAX_REASON = 500  # characters
+
 
 class Refused(ValueError):
     """It cannot be done, and the text says why and what to do next."""
@@ -56,7 +58,7 @@ def reinstate_robot(robot_id: str, *, by: Origin) -> None:
 
 def stop_robot(robot_id: str, *, by: Origin, why: str = "") -> None:
     """Stop now and hold until released (I13). Idempotent, never refused for a known robot."""
-    _change(robot_id, rules.HoldBack("stopped", by.actor_name, _text(why)), by)
+    _change(robot_id, rules.HoldBack("stopped", by.actor_name, accepted_text(why)), by)
 
 
 def release_robot(robot_id: str, *, by: Origin, number: int | None = None) -> bool:
@@ -94,6 +96,11 @@ def robot_of_token(token: str) -> str | None:
     """The id of the robot that may use this token."""
     credential = credential_of_token(token)
     return credential.robot_id if credential else None
+
+
+def accepted_text(reason: str) -> str:
+    """A reason that can always be kept: stop and cancel must not fail for the words that come with them (I13)."""
+    return reason.replace("\x00", "").encode(errors="replace").decode().strip()[:MAX_REASON]
 
 
 def _change(robot_id: str, fact: Any, by: Origin) -> rules.Verdict:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from fleet.actions import Refused
+from fleet.actions import Refused, accepted_text
 from fleet.commit import Conflict, commit, new
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
@@ -101,7 +101,7 @@ def cancel_mission(mission_id: UUID, *, by: Origin, reason: str = "") -> str:
         if change.row.state in FINAL:
             said.append("already ended")
             return
-        told = ledger.tell_mission(mission_id, facts.Cancel(by.actor_name, _text("reason", reason)), by)
+        told = ledger.tell_mission(mission_id, facts.Cancel(by.actor_name, accepted_text(reason)), by)
         if told is Verdict.REDUNDANT:
             said.append("already stopping")
         else:

@@ -1,18 +1,20 @@
 """The fleet page, and the buttons on its cards: each a POST that checks the permission again and calls an action."""
 
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
-from django.core.exceptions import ValidationError
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_GET, require_POST
 
 from fleet import actions as robots
+from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.models import Site
 from missions import actions as missions
@@ -20,6 +22,7 @@ from telemetry import snapshots
 from telemetry.live import access, loading
 from telemetry.live.board import Board, Viewer
 
+log = logging.getLogger(__name__)
 STEER = {  # permission → class on <body> that shows its buttons
     "fleet.stop_robot": "can-stop",
     "fleet.release_robot": "can-release",
@@ -38,28 +41,37 @@ class Verb(NamedTuple):
 
 
 def _number(request: HttpRequest, name: str) -> int | None:
+    """A number of the address. None when it has none; refused when it is no number, for that must not mean "any"."""
     value = request.GET.get(name, "")
-    return int(value) if value.isascii() and value.isdigit() else None
+    if not value:
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise robots.Refused(f"This address is damaged: {name} is no number. Look at the page again, then repeat.")
+    return int(value)
+
+
+def _release(robot_id: str, by: Origin, request: HttpRequest) -> str:
+    if robots.release_robot(robot_id, number=_number(request, "hold"), by=by):
+        return f"{robot_id} is released."
+    return f"There was no such hold on {robot_id}: somebody released it before."
 
 
 ROBOT_VERBS = {
     "stop": Verb(
         "fleet.stop_robot",
-        lambda robot, by, request: robots.stop_robot(robot, by=by, why=request.POST.get("why", "")[:500]),
+        lambda robot, by, request: robots.stop_robot(robot, by=by, why=request.POST.get("why", "")),
         "Stopping {}.",
     ),
     "release": Verb(
         "fleet.release_robot",
-        lambda robot, by, request: robots.release_robot(robot, number=_number(request, "hold"), by=by),
-        "{} is released.",
+        _release,
+        "{}",
     ),
 }
 MISSION_VERBS = {
     "cancel": Verb(
         "missions.cancel_mission",
-        lambda mission, by, request: missions.cancel_mission(
-            mission, by=by, reason=request.POST.get("reason", "")[:500]
-        ),
+        lambda mission, by, request: missions.cancel_mission(mission, by=by, reason=request.POST.get("reason", "")),
         "Cancel: {}.",
     ),
     "pause": Verb(
@@ -79,9 +91,7 @@ MISSION_VERBS = {
 def fleet(request: HttpRequest) -> HttpResponse:
     """The live page, complete as it is now; the socket goes on from here."""
     sites = list(Site.objects.all())
-    view = _number(request, "site")
-    if view not in {site.pk for site in sites}:
-        view = None
+    view = {str(site.pk): site.pk for site in sites}.get(request.GET.get("site", ""))
     board, viewer = Board(), Viewer(view)
     board.viewers.add(viewer)
     found = loading.load(None)
@@ -120,9 +130,13 @@ def _act(request: HttpRequest, verb: Verb, target: Any) -> HttpResponse:
         return _answer(request, 403, "Your role does not allow this. Ask an admin if it should.")
     try:
         outcome = verb.run(target, by_user(request.user), request)
-    except (robots.Refused, ValidationError) as refused:
-        text = " ".join(refused.messages) if isinstance(refused, ValidationError) else str(refused)
-        return _answer(request, 409, text)
+    except robots.Refused as refused:
+        return _answer(request, 409, str(refused))
+    except Conflict:
+        return _answer(request, 409, "Somebody changed it at the same moment. Press it again.")
+    except DatabaseError as error:
+        log.warning("%s could not be done, the database does not answer: %s", request.path, error)
+        return _answer(request, 503, "Not done: the database does not answer. Press it again in a moment.")
     return _answer(request, 200, verb.done.format(outcome if isinstance(outcome, str) else target))
 
 

@@ -19,8 +19,6 @@ from django.urls import URLPattern, path, reverse
 from fleet import actions
 from fleet.commit import Conflict
 
-MAX_REASON = 500
-
 
 class KeptAdmin(admin.ModelAdmin):
     """Rows that are never deleted and lists without bulk actions."""
@@ -56,11 +54,6 @@ class ReadOnlyAdmin(KeptAdmin):
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
-
-
-def sanitised(text: str) -> str:
-    """A reason that is always accepted: stop and cancel must not fail for the words that come with them."""
-    return text.replace("\x00", "").strip()[:MAX_REASON]
 
 
 @dataclass(frozen=True, slots=True)

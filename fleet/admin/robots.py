@@ -13,7 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from fleet import actions, live
-from fleet.admin.pages import Button, PageAdmin, sanitised
+from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
 from fleet.models import Brand, Hold, Presence, Robot, Site
@@ -76,7 +76,7 @@ class ServiceFilter(admin.SimpleListFilter):
 
 
 def _stop(request: HttpRequest, robot: Robot) -> str:
-    actions.stop_robot(robot.pk, by=by_user(request.user), why=sanitised(request.POST.get("reason", "")))
+    actions.stop_robot(robot.pk, by=by_user(request.user), why=request.POST.get("reason", ""))
     return f"Stopping {robot.pk}… It stays on hold until someone releases it."
 
 
@@ -99,7 +99,7 @@ def _reinstate(request: HttpRequest, robot: Robot) -> str:
 
 def _issue(request: HttpRequest, robot: Robot) -> HttpResponse:
     """The token is in this one answer and nowhere else."""
-    label = sanitised(request.POST.get("reason", ""))[:200]
+    label = actions.accepted_text(request.POST.get("reason", ""))[:200]
     token = actions.issue_credential(robot.pk, label=label, by=by_user(request.user))
     page: RobotAdmin = admin.site.get_model_admin(Robot)  # type: ignore[assignment]
     context = {"token": token, "label": label, "command_line": _command_line(request, robot, token)}

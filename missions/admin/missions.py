@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.admin.pages import Button, PageAdmin, sanitised, seen_version
+from fleet.admin.pages import Button, PageAdmin, seen_version
 from fleet.admin.timeline import ago, clock, timeline
 from fleet.history import by_user
 from missions import actions
@@ -82,7 +82,7 @@ CANCELLED = {
 
 
 def _cancel(request: HttpRequest, mission: Mission) -> str:
-    reason = sanitised(request.POST.get("reason", ""))
+    reason = request.POST.get("reason", "")
     return CANCELLED[actions.cancel_mission(mission.pk, by=by_user(request.user), reason=reason)].format(mission)
 
 

@@ -1,12 +1,15 @@
 """The fleet page over plain HTTP: who may see it, what its buttons do, and what they say when they cannot."""
 
 import uuid
+from urllib.parse import quote
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.urls import reverse
 from django.utils import timezone
 
+from fleet import actions as robots
 from fleet.models import Hold
 from missions import actions, facts
 from missions.models import Mission
@@ -72,7 +75,7 @@ def test_a_site_shows_its_own(client, supervisor):
     client.force_login(supervisor)
     html = client.get(f"/fleet/?site={fleet.site.pk}").content.decode()
     assert html.count("<article") == 10 and f'/live/ws?site={fleet.site.pk}"' in html
-    for nonsense in ("999", "x", "-1", "1 OR 1"):
+    for nonsense in ("999", "x", "-1", "1 OR 1", "9" * 5000, "\N{SUPERSCRIPT TWO}"):
         assert client.get("/fleet/", {"site": nonsense}).content.decode().count("<article") == 12
 
 
@@ -171,6 +174,41 @@ def test_a_refusal_is_a_sentence(client, supervisor, mission):
     assert client.post(f"/fleet/missions/{uuid.uuid4()}/cancel", **JSON).status_code == 409
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 25, "-1", "x", "\0"])
+def test_a_damaged_number_releases_and_resumes_nothing(client, supervisor, dispatched, number):
+    client.force_login(supervisor)
+    client.post("/fleet/robots/RB-001/stop", **JSON)
+    for path in ("robots/RB-001/release?hold=", f"missions/{dispatched.pk}/resume?version="):
+        answer = client.post(f"/fleet/{path}{quote(number)}", **JSON)
+        assert answer.status_code == 409 and "is no number" in answer.json()["text"]
+    assert not Hold.objects.get().released_at
+
+
+def test_releasing_what_is_not_held_says_so(client, supervisor, robot):
+    client.force_login(supervisor)
+    assert "no such hold" in client.post("/fleet/robots/RB-001/release?hold=7", **JSON).json()["text"]
+
+
+def test_stop_and_cancel_take_any_words(client, supervisor, dispatched):
+    client.force_login(supervisor)
+    words = "a\0b\ud800" + "x" * 600
+    assert client.post("/fleet/robots/RB-001/stop", {"why": "a\0b" + "x" * 600}, **JSON).status_code == 200
+    assert Hold.objects.get().why == "ab" + "x" * 498
+    assert client.post(f"/fleet/missions/{dispatched.pk}/cancel", {"reason": "a\0b"}, **JSON).status_code == 200
+    robots.stop_robot("RB-001", by=SYSTEM, why=words)
+    actions.cancel_mission(dispatched.pk, by=SYSTEM, reason=words)
+
+
+def test_without_the_database_a_button_says_that_nothing_was_done(client, supervisor, robot, monkeypatch):
+    def away(*args: object, **kwargs: object) -> None:
+        raise OperationalError("connection refused")
+
+    client.force_login(supervisor)
+    monkeypatch.setattr(robots, "stop_robot", away)
+    answer = client.post("/fleet/robots/RB-001/stop", **JSON)
+    assert answer.status_code == 503 and answer.json()["text"].startswith("Not done")
+
+
 def test_without_script_a_button_leads_back_to_the_page(client, supervisor, robot):
     client.force_login(supervisor)
     answer = client.post("/fleet/robots/RB-001/stop", follow=True)
@@ -179,8 +217,6 @@ def test_without_script_a_button_leads_back_to_the_page(client, supervisor, robo
 
 
 def test_robot_text_in_the_page_is_text(client, supervisor, site, brand):
-    from fleet import actions as robots
-
     robots.enrol_robot(id="RB-001", name="<img src=x onerror=alert(1)>", site=site, brand=brand, by=SYSTEM)
     actions.draft_mission(
         title="</li><script>x</script>", site=site, robot=None, steps=varied_fleet.STEPS[:1], by=SYSTEM
