@@ -10,7 +10,9 @@ class Link(models.Model):
 
     robot = models.OneToOneField(Robot, models.CASCADE, primary_key=True)
     session = models.BigIntegerField(default=0)
-    gateway = models.CharField(max_length=80, default="", help_text="Process that holds it, host:pid.")
+    gateway = models.CharField(
+        max_length=80, default="", help_text="Process that holds it, host:pid. Empty: sent back."
+    )
     opened_at = models.DateTimeField(null=True)
 
 

@@ -18,13 +18,15 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
+from fleet.models import Robot
 from telemetry import batch, poison
 from telemetry.due import Clocks, Deadlines
 from telemetry.failures import Blame, blame
+from telemetry.gateways.rows import send_back
 from telemetry.partitions import TEND_S, Partitions
 from telemetry.presence import Sweep
 from telemetry.relay import Relay
-from telemetry.stream import Entry, Streams, is_group_lost
+from telemetry.stream import Entry, Streams, is_group_lost, partition_of
 
 BATCH = 100  # entries of one partition per transaction
 BLOCK_MS = 200  # how long a read waits for something new
@@ -118,6 +120,8 @@ class Worker:
         if self._is_time("tend", TEND_S, tick):
             self._tend(tick)
         if self._groups_doubtful:
+            if lost := self.fences.keys() - self.streams.progress(self.fences).keys():
+                self._send_back(lost, tick)
             self.streams.ensure_groups(self.fences)
             self._groups_doubtful = False
         if self._is_time("look", LOOK_S, tick):
@@ -166,6 +170,16 @@ class Worker:
         """Find entries that a former owner, frozen in the middle of a read, was handed after we took over."""
         progress = self.streams.progress(self.fences)
         self._recover |= {p for p, stand in progress.items() if stand.unacked is not None} - self._in_hand.keys()
+
+    def _send_back(self, lost: set[int], tick: float) -> None:
+        """These streams are gone, and with them what was acknowledged and not applied: robots say it again.
+
+        Before the groups are made anew: whoever dies in between leaves them absent, and the next one does it.
+        """
+        robots = [r for r in Robot.objects.values_list("pk", flat=True) if partition_of(r) in lost]
+        if connected := send_back(robots):
+            log.critical("partitions %s had no stream: %d robots are sent back to repeat", sorted(lost), connected)
+        self._reopen(lost, tick)
 
     # --- messages
 

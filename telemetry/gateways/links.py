@@ -180,9 +180,10 @@ class Links:
     async def _attend(self, link: Link, row: Seen) -> None:
         if self._by_robot.get(link.robot) is not link or link.session != row.session:
             return
-        if row.refused or row.replaced:
+        if row.refused or row.replaced or row.sent_back:
             self.remove(link)
-            await self._close(link, protocol.UNAUTHORISED if row.refused else protocol.REPLACED)
+            code = protocol.REPLACED if row.replaced else protocol.COME_BACK
+            await self._close(link, protocol.UNAUTHORISED if row.refused else code)
             return
         link.applied |= row.applied
         link.learn(row.commands)

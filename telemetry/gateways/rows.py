@@ -10,6 +10,7 @@ import msgspec
 from django.db import InterfaceError, OperationalError, close_old_connections, connection, connections
 
 from fleet.actions import credential_of_token
+from telemetry.models import Link
 from telemetry.protocol import URGENT
 
 Answer = TypeVar("Answer")
@@ -78,6 +79,14 @@ def open_session(robot: str, gateway: str) -> Opened:
     return Opened(rows[0][0], {session: seq for _, session, seq in rows if session is not None})
 
 
+def send_back(robots: Iterable[str]) -> int:
+    """Have these robots say hello again: then they repeat all that is not applied (I3). How many were connected.
+
+    For when what they were told is stored may be lost. Their links' owner sees it with its next look.
+    """
+    return Link.objects.filter(pk__in=list(robots)).exclude(gateway="").update(gateway="")
+
+
 class Asked(NamedTuple):
     """One link: `sessions` are those whose watermark its robot waits for."""
 
@@ -100,6 +109,7 @@ class Seen(NamedTuple):
     session: int
     replaced: bool
     refused: bool
+    sent_back: bool
     applied: dict[int, int]
     commands: list[OpenCommand]
 
@@ -109,13 +119,14 @@ class Seen(NamedTuple):
 # Only the newest link takes any.
 _LOOK = """
 WITH asked AS (
-  SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, c.id IS NULL OR r.retired_at IS NOT NULL AS refused
+  SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, c.id IS NULL OR r.retired_at IS NOT NULL AS refused,
+    k.gateway = '' AS sent_back
   FROM jsonb_to_recordset(%s::jsonb) AS a(robot text, session bigint, credential bigint, sessions bigint[])
   LEFT JOIN telemetry_link k ON k.robot_id = a.robot
   LEFT JOIN fleet_robot r ON r.id = a.robot
   LEFT JOIN fleet_robotcredential c ON c.id = a.credential AND c.revoked_at IS NULL
 ), newest AS (
-  SELECT robot FROM asked WHERE NOT replaced AND NOT refused
+  SELECT robot FROM asked WHERE NOT replaced AND NOT refused AND NOT sent_back
 ), sent AS (
   UPDATE fleet_command SET sent_at = now() WHERE id IN (
     SELECT id FROM fleet_command WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NULL
@@ -133,7 +144,7 @@ WITH asked AS (
   SELECT t.* FROM taken t LEFT JOIN skipped s USING (robot_id)
   WHERE s."order" IS NULL OR t."order" < s."order" OR t.kind = ANY(%s)
 )
-SELECT robot, session, replaced, refused,
+SELECT robot, session, replaced, refused, sent_back,
   (SELECT jsonb_object_agg(w.session, w.applied_seq) FROM telemetry_watermark w
    WHERE w.robot_id = asked.robot AND w.session = ANY(asked.sessions))::text,
   (SELECT array_agg(ARRAY[id::text, kind, body] ORDER BY "order") FROM open WHERE robot_id = asked.robot AND NOT replaced)
@@ -149,7 +160,7 @@ def look(links: Iterable[Asked]) -> list[Seen]:
     with connection.cursor() as cursor:
         cursor.execute(_LOOK, [_encode([link._asdict() for link in links]).decode(), list(URGENT)])
         return [
-            Seen(robot, session, replaced, refused, _watermarks(applied) if applied else {},
+            Seen(robot, session, replaced, refused, sent_back, _watermarks(applied) if applied else {},
                  [OpenCommand(UUID(id), kind, body) for id, kind, body in commands or ()])
-            for robot, session, replaced, refused, applied, commands in cursor.fetchall()
+            for robot, session, replaced, refused, sent_back, applied, commands in cursor.fetchall()
         ]  # fmt: skip

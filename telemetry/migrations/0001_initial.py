@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('robot', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, serialize=False, to='fleet.robot')),
                 ('session', models.BigIntegerField(default=0)),
-                ('gateway', models.CharField(default='', help_text='Process that holds it, host:pid.', max_length=80)),
+                ('gateway', models.CharField(default='', help_text='Process that holds it, host:pid. Empty: sent back.', max_length=80)),
                 ('opened_at', models.DateTimeField(null=True)),
             ],
         ),

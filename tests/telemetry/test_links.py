@@ -16,7 +16,7 @@ from missions import actions as mission_actions
 from telemetry import protocol, stream
 from telemetry.gateways import links
 from telemetry.gateways.links import RETRY_S, Link, Links
-from telemetry.gateways.rows import OpenCommand, Rows
+from telemetry.gateways.rows import OpenCommand, Rows, send_back
 from tests.actors import SYSTEM
 from tests.telemetry.wire import Wire
 
@@ -133,6 +133,17 @@ async def test_a_link_is_closed_when_another_process_has_the_newer_one(token, as
         await robot.hello()
         await ask(elsewhere)
         assert await robot.closed() == protocol.REPLACED
+
+
+async def test_a_robot_that_is_sent_back_comes_again_and_hears_what_is_applied(token, ask):
+    async with Wire(token) as robot:
+        await robot.hello()
+        await ask(send_back, ["RB-001"])
+        assert await robot.closed() == protocol.COME_BACK
+    async with Wire(token) as robot:
+        assert (await robot.hello())["session"] == 2
+        await robot.say("robot.state", {"mode": "idle"})
+        assert (await robot.hear())["verdict"] == "stored"
 
 
 def revoke():

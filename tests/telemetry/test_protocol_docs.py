@@ -99,6 +99,7 @@ async def test_the_conversation_takes_place_as_written(robot, durable, worker, c
     rows, names, stack = Rows(), Names(), AsyncExitStack()
     ana = Origin("user", actor_name="Ana")
     token = await rows.ask(lambda: actions.issue_credential("RB-001", by=SYSTEM))
+    await rows.ask(lambda: work(worker, clock))  # the site is up before the robot comes
     wire = await stack.enter_async_context(Wire(token))
 
     async def ask(*actions):

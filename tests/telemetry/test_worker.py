@@ -7,7 +7,8 @@ from django.utils import timezone
 from fleet.models import Command, CommandState, Event, Robot
 from missions.models import DeadLetter, Mission
 from telemetry import batch, partitions, stream, translate
-from telemetry.models import Partition, ProcessedMessage, WorkerProcess
+from telemetry.gateways.rows import open_session
+from telemetry.models import Link, Partition, ProcessedMessage, WorkerProcess
 from telemetry.protocol import delivered
 from telemetry.worker import GRACE_S, Worker
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
@@ -155,6 +156,24 @@ def test_a_lost_stream_is_made_anew_and_an_alarm_is_logged(worker, clock, dispat
     assert Mission.objects.get(pk=dispatched.pk).state == "executing"
     assert [r.levelname for r in caplog.records if "lost" in r.message] == ["CRITICAL"]
     assert worker.open_from[stream.partition_of("RB-001")] > clock.tick
+
+
+def test_robots_whose_stored_messages_are_lost_are_sent_back_to_repeat_them(
+    worker, clock, dispatched, other_robot, durable, caplog
+):
+    assert stream.partition_of("RB-001") != stream.partition_of("RB-002")
+    work(worker, clock)
+    for robot in ("RB-001", "RB-002"):
+        open_session(robot, "here:1")
+    clock.advance(1.5)
+    work(worker, clock)
+    assert set(Link.objects.values_list("gateway", flat=True)) == {"here:1"}
+    say(message("RB-001", "mission.accepted", mission=dispatched))  # stored, and lost before it is applied
+    durable.delete(stream.key(stream.partition_of("RB-001")))
+    worker.close()
+    work(Worker(name="next"), clock)  # also when no worker saw it happen
+    assert dict(Link.objects.values_list("robot_id", "gateway")) == {"RB-001": "", "RB-002": "here:1"}
+    assert [r.levelname for r in caplog.records if "sent back" in r.message] == ["CRITICAL"]
 
 
 def test_a_stream_that_is_lost_while_entries_are_pending_is_made_anew_too(
