@@ -1,12 +1,13 @@
 """ASGI entry point: HTTP, the live page's socket, the robots' socket."""
 
 import os
+from typing import Any
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
-from django.urls import path
+from django.urls import path, re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 http = get_asgi_application()  # before any consumer is imported
@@ -17,10 +18,18 @@ from telemetry.live.consumer import live_page  # noqa: E402
 
 startup.check()
 
+
+async def nowhere(scope: Any, receive: Any, send: Any) -> None:
+    """A socket of any other address: refused before it is accepted, which is a 403."""
+    await receive()
+    await send({"type": "websocket.close"})
+
+
 sockets = URLRouter(
     [
         path("live/ws", AllowedHostsOriginValidator(AuthMiddlewareStack(live_page))),
         path("robot/v1/ws", robot_socket),  # no cookies: a bearer token
+        re_path("", nowhere),
     ]
 )
 

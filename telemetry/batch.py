@@ -5,6 +5,7 @@ messages, move the watermarks. What cannot be understood becomes a dead letter h
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,9 +60,7 @@ def apply(
                 _tell([m for m in messages if m.up and not m.reason], now)
                 _remember(cursor, messages, now)
         hook("before_commit")
-    for message in messages:
-        if message.reason:
-            log.error("dead letter from %s, %s: %s", message.entry.robot_id, message.entry.msg_id, message.reason)
+    _report([m for m in messages if m.reason])
 
 
 def _unknown(cursor: Any, entries: list[Entry]) -> list[Entry]:
@@ -122,6 +121,16 @@ def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
         " AS k(robot_id, msg_id, session, seq, verdict, received_at)",
         [now, *(list(column) for column in zip(*rows, strict=True))],
     )
+
+
+def _report(dead: list[_Message]) -> None:
+    """One line per robot: a robot that sends nothing else must not bury the log."""
+    counts = Counter(m.entry.robot_id for m in dead)
+    for message in dead:
+        if n := counts.pop(message.entry.robot_id, 0):
+            more = f" (and {n - 1} more)" if n > 1 else ""
+            entry = message.entry
+            log.error("dead letter from %s, %s: %s%s", entry.robot_id, entry.msg_id, message.reason, more)
 
 
 def _text(raw: bytes) -> str:

@@ -24,6 +24,7 @@ from telemetry.snapshots import Put
 log = logging.getLogger(__name__)
 HELLO_S = 10.0  # from connecting to hello
 TOUCH_S = 1.0  # a sign of life is passed on this often
+COMPLAIN_S = 10.0  # bad messages of one link are logged this often; all are counted
 
 Event = MutableMapping[str, Any]
 
@@ -59,6 +60,7 @@ class Connection:
         self._link: Link | None = None
         self._closed = False
         self._touched = 0.0
+        self._bad, self._complained = 0, float("-inf")
         self._direct: asyncio.Task[None] | None = None
 
     async def serve(self, token: str) -> None:
@@ -104,11 +106,19 @@ class Connection:
     async def close(self, code: int) -> None:
         if not self._closed:
             self._closed = True
-            await self._send({"type": "websocket.close", "code": code})
+            await self._put({"type": "websocket.close", "code": code})
 
     async def _say(self, frame: str) -> None:
         if not self._closed:
-            await self._send({"type": "websocket.send", "text": frame})
+            await self._put({"type": "websocket.send", "text": frame})
+
+    async def _put(self, event: Event) -> None:
+        """A robot may have hung up before its last words are read; each server has its own exception for that."""
+        try:
+            await self._send(event)
+        except Exception as error:
+            self._closed = True
+            log.debug("a robot has hung up: %r", error)
 
     async def _take(self, raw: bytes | str) -> None:
         received_at = timezone.now()
@@ -142,7 +152,7 @@ class Connection:
     async def _refuse(self, bad: Bad, raw: bytes | str, received_at: datetime) -> None:
         """The verdict names the field. A message whose envelope is good is kept: its number has to be passed."""
         self._links.counts[f"bad {bad.field}"] += 1
-        log.info("bad message from %s: %s", self._holder.robot, bad)
+        self._complain(bad)
         verdict = partial(self._say, protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason))
         if bad.envelope is not None and bad.envelope.channel == "critical":
             try:
@@ -153,6 +163,14 @@ class Connection:
                 return self._store(bad.envelope, raw, received_at, lambda _: verdict(), valid=False)
         self._alive(received_at)
         return await verdict()
+
+    def _complain(self, bad: Bad) -> None:
+        self._bad += 1
+        now = self._links.clock()
+        if now - self._complained >= COMPLAIN_S:
+            more = f" (and {self._bad - 1} before it)" if self._bad > 1 else ""
+            log.info("bad message from %s: %s%s", self._holder.robot, bad, more)
+            self._bad, self._complained = 0, now
 
     async def _hello(self, received_at: datetime) -> None:
         try:

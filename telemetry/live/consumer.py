@@ -5,6 +5,7 @@ the database.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -41,7 +42,8 @@ async def live_page(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "websocket.send", "text": text})
 
     async def close(code: int) -> None:
-        await send({"type": "websocket.close", "code": code})
+        with suppress(Exception):  # the browser may have gone; each server has its own exception for that
+            await send({"type": "websocket.close", "code": code})
 
     socket = hub.Socket(send_text, close, scope["session"].session_key, _view(scope))
     joined = hub.join(socket)

@@ -348,3 +348,14 @@ async def test_without_the_live_redis_critical_messages_go_on(token, settings, s
         await robot.say("robot.state", STATE)
         assert (await robot.hear())["verdict"] == "stored"
     assert len(stored(streams)) == 1
+
+
+async def test_a_robot_that_sends_nothing_but_rubbish_does_not_bury_the_log(token, streams, caplog):
+    caplog.set_level("INFO")
+    async with Wire(token) as robot:
+        await robot.hello()
+        for _ in range(50):
+            await robot.send("rubbish")
+            assert (await robot.hear())["verdict"] == "invalid"
+        assert Links._here.counts["bad message"] == 50
+    assert len([r for r in caplog.records if "bad message from RB-001" in r.message]) == 1

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fleet import actions
 from telemetry import protocol
@@ -99,3 +99,21 @@ async def test_a_link_lives_through_the_real_server_and_ends_with_codes_that_say
             assert first["type"] == "robot.stop"
             process.terminate()  # a second after the last handshake: daphne cuts younger sockets without a code
             assert await closed(newer) == protocol.COME_BACK
+
+
+async def test_a_robot_that_hangs_up_in_the_middle_and_an_address_of_nothing_leave_no_traceback(server, token):
+    _, url = server
+    beat = state(1, 1, type="robot.heartbeat", channel="lossy", data={"battery": None})
+    async with link(url, token) as robot:
+        await robot.send(json.dumps({"type": "hello", "v": 1, "robot": "RB-001"}))
+        await robot.recv()
+        for seq in range(1, 500):
+            await robot.send(json.dumps(beat | {"seq": seq, "msg_id": str(uuid.uuid4())}))
+        robot.transport.abort()
+    for nowhere in ("/robot/v1/ws/", "/nothing"):
+        with pytest.raises(InvalidStatus) as refused:
+            await link(url.replace("/robot/v1/ws", nowhere), token)
+        assert refused.value.response.status_code == 403
+    async with link(url, token) as robot:
+        await robot.send(json.dumps({"type": "hello", "v": 1, "robot": "RB-001"}))
+        assert json.loads(await robot.recv())["session"] == 2

@@ -213,3 +213,11 @@ def test_what_postgresql_says_is_told_apart_by_its_code(sqlstate, fault):
     with pytest.raises(DatabaseError) as caught, transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{sqlstate}'; END $$")
     assert blame(caught.value) is fault
+
+
+def test_dead_letters_of_one_robot_in_one_batch_are_one_line_of_the_log(worker, clock, robot, caplog):
+    work(worker, clock)
+    say(*(message("RB-001", "robot.nonsense", seq) for seq in range(1, 31)))
+    work(worker, clock)
+    assert DeadLetter.objects.count() == 30
+    assert [r.message[-13:] for r in caplog.records if "dead letter" in r.message] == ["(and 29 more)"]
