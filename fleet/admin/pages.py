@@ -11,6 +11,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
+from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -32,6 +33,14 @@ class KeptAdmin(admin.ModelAdmin):
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
+
+    def changeform_view(
+        self, request: Any, object_id: Any = None, form_url: str = "", extra_context: Any = None
+    ) -> Any:
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except IntegrityError:  # the same was stored between the form's look and its saving: look again, and say so
+            return super().changeform_view(request, object_id, form_url, extra_context)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if any("\x00" in value for values in request.GET.lists() for value in (values[0], *values[1])):
