@@ -85,7 +85,7 @@ def _step_ended(change: Change, fact: facts.StepCompleted | facts.StepFailed, no
     outcome, said = (
         (Outcome.COMPLETED, fact.result) if isinstance(fact, facts.StepCompleted) else (Outcome.FAILED, fact.why)
     )
-    if step is None or (not done and step.attempt and fact.attempt != step.attempt):
+    if step is None or (not done and fact.attempt != (step.attempt or 1)):  # one that is still to come begins with 1
         return Verdict.STALE
     if step.outcome or step.claimed:
         return Verdict.REDUNDANT

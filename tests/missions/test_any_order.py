@@ -65,6 +65,14 @@ def test_completed_counts_whatever_its_attempt(dispatched):
     assert tell(dispatched, Accepted(1), StepCompleted(1, 1, 7)) == ["applied", "applied"]
 
 
+@pytest.mark.parametrize("attempt", [0, 2, 9])
+def test_a_failure_of_an_attempt_that_was_not_given_is_stale_also_before_its_turn(dispatched, attempt):
+    assert tell(dispatched, StepFailed(1, 1, attempt), Accepted(1), StepFailed(1, 2, attempt)) == [
+        "stale", "applied", "stale",
+    ]  # fmt: skip
+    assert Mission.objects.get(pk=dispatched.pk).stop_requested_at is None
+
+
 def test_early_failure_waits_its_turn(dispatched):
     tell(dispatched, Accepted(1), StepFailed(1, 2, 1, "no grip"))
     assert Mission.objects.get(pk=dispatched.pk).stop_requested_at is None
