@@ -6,7 +6,6 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -126,5 +125,5 @@ def _pk(thing: Any) -> int:
 
 def _text(text: str) -> str:
     if "\x00" in text:
-        raise ValidationError("Text must not contain the NUL character.")
+        raise Refused("Text must not contain the NUL character.")
     return text

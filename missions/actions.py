@@ -181,7 +181,9 @@ def _checked(
     title: str, site: Site | int, robot: Robot | str | None, steps: list[dict[str, Any]], priority: int, timeout_s: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What is stored of a request. Raises `Refused` naming step and field."""
-    title = _text("title", title.strip())
+    title = title.strip()
+    if "\x00" in title:
+        raise Refused("title: Text must not contain the NUL character.")
     if not 1 <= len(title) <= 200:
         raise Refused("title: Give it a title of at most 200 characters.")
     if not 1 <= len(steps) <= MAX_STEPS:
@@ -219,12 +221,6 @@ def _checked_step(number: int, step: dict[str, Any], places: set[str], capabilit
     if not isinstance(timeout_s, int) or not 1 <= timeout_s <= 86400:
         raise Refused(f"Step {number}, timeout_s: From 1 to 86400 seconds.")
     return {"command": name, "params": params, "timeout_s": timeout_s}
-
-
-def _text(field: str, text: str) -> str:
-    if "\x00" in text:
-        raise Refused(f"{field}: Text must not contain the NUL character.")
-    return text
 
 
 def _on(mission_id: UUID, verb: Any) -> None:

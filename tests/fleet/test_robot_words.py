@@ -65,6 +65,14 @@ def test_stop_is_latched_and_confirmed(robot, supervisor):
     assert Hold.objects.get().confirmed_at == START
 
 
+def test_no_words_and_no_name_keep_a_stop_from_being_made(robot, supervisor):
+    supervisor.first_name, supervisor.last_name = "A" * 150, "B" * 150
+    actions.stop_robot(robot.pk, by=by_user(supervisor), why=" aisle\x00 " + "x" * 9000)
+    hold = Hold.objects.get()
+    assert (hold.why[:7], len(hold.why), len(hold.by)) == ("aisle x", actions.MAX_REASON, 200)
+    assert actions.release_robot(robot.pk, by=by_user(supervisor)) is True
+
+
 def test_stop_again_sends_again_under_one_hold(robot, supervisor):
     by = by_user(supervisor)
     for _ in range(3):

@@ -54,6 +54,12 @@ def test_cancel_waits_for_the_robots_word(running, supervisor):
     assert not Hold.objects.exists()
 
 
+def test_no_words_and_no_name_keep_a_cancel_from_being_made(running, supervisor):
+    supervisor.first_name, supervisor.last_name = "A" * 150, "B" * 150
+    assert cancel(running, supervisor, "aisle\x00 " + "x" * 9000) == "stopping"
+    assert again(running).abort_detail.startswith("aisle xxx")
+
+
 def test_silence_ends_unconfirmed_and_holds_the_robot(running, supervisor):
     cancel(running, supervisor)
     asked = again(running).stop_requested_at

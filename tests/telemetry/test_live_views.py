@@ -136,7 +136,7 @@ def test_a_button_needs_the_token(supervisor, robot):
 def test_stop_holds_and_release_lets_go(client, supervisor, robot):
     client.force_login(supervisor)
     for _ in range(2):  # idempotent
-        assert client.post("/fleet/robots/RB-001/stop", {"why": "blocked aisle"}, **JSON).status_code == 200
+        assert client.post("/fleet/robots/RB-001/stop", {"why": "blocked\x00 aisle"}, **JSON).status_code == 200
     hold = Hold.objects.get()
     assert (hold.kind, hold.by, hold.why) == ("stopped", "Ana", "blocked aisle")
     assert client.post("/fleet/robots/RB-001/release", **JSON).json() == {"text": "RB-001 is released."}
