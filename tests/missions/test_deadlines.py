@@ -178,6 +178,16 @@ def test_pause_stores_what_is_left_and_resume_sets_it_anew(running):
     assert (resumed.paused_at, resumed.step_left_s, resumed.paused_due_at) == (None, None, None)
 
 
+def test_a_step_that_had_run_out_is_asked_for_again_as_soon_as_the_pause_ends(running):
+    pass_(running, "step")
+    tell(running, Paused(1, 5, 10), at=again(running).asked_at)
+    paused = again(running)
+    assert (paused.asked_for, paused.step_left_s, due_kinds(running)) == ("", 0.0, {"paused"})
+    resumed_at = paused.paused_at + timedelta(minutes=5)
+    tell(running, Resumed(1, 5, 11), at=resumed_at - timedelta(seconds=1))
+    assert again(running).step_due_at == resumed_at
+
+
 def test_older_word_about_pausing_is_stale(running):
     tell(running, Resumed(1, 5, 12))
     assert tell(running, Paused(1, 5, 11)) == ["stale"]

@@ -7,6 +7,7 @@ import pytest
 from fleet.history import by_user
 from fleet.models import Command, Event, Hold
 from missions import actions
+from missions.deadlines import deadlines
 from missions.facts import (
     Accepted,
     Cancelled,
@@ -14,7 +15,9 @@ from missions.facts import (
     Delivered,
     Due,
     Finished,
+    Paused,
     Rejected,
+    Resumed,
     RobotLost,
     StepCompleted,
     StepFailed,
@@ -96,6 +99,15 @@ def test_late_word_lifts_that_hold_and_no_other(running, supervisor):
     assert Hold.objects.get(kind="unconfirmed").released_by == "the robot's word"
 
 
+@pytest.mark.parametrize("word", [Accepted(1), StepCompleted(1, 1, 1), StepFailed(1, 1, 1), Paused(1, 9, 9)])
+def test_a_late_word_that_ends_nothing_lifts_nothing(running, supervisor, word):
+    cancel(running, supervisor)
+    tell(running, Due("stop"), at=again(running).stop_requested_at + timedelta(seconds=20))
+    assert tell(running, word) == ["late"]
+    assert again(running).stop_confirmed is False
+    assert Hold.objects.get().released_at is None
+
+
 def test_another_dispatchs_word_lifts_nothing(running, supervisor):
     cancel(running, supervisor)
     tell(running, Due("stop"), at=again(running).stop_requested_at + timedelta(seconds=20))
@@ -143,6 +155,49 @@ def test_progress_counts_while_stopping_and_sets_no_new_clock(running, superviso
     tell(running, StepCompleted(1, 1, 1))
     stopping = again(running)
     assert (stopping.state, stopping.current_step, stopping.step_due_at) == ("executing", 2, None)
+
+
+def due_kinds(mission):
+    return {d.kind for d in deadlines(again(mission))}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (Resumed(1, 1, 2),),
+        (StepCompleted(1, 1, 1), StepCompleted(1, 2, 1), StepCompleted(1, 3, 1)),
+        (StepCompleted(1, 1, 1), StepCompleted(1, 2, 1), StepCompleted(1, 3, 1), Resumed(1, 1, 2)),
+        (RobotLost(60),),
+    ],
+    ids=["resumed", "last step", "last step, resumed", "lost"],
+)
+@pytest.mark.parametrize("paused", [True, False], ids=["paused", "moving"])
+def test_while_stopping_only_the_stop_is_due(running, supervisor, words, paused):
+    if paused:
+        tell(running, Paused(1, 1, 1))
+    cancel(running, supervisor)
+    tell(running, *words)
+    assert due_kinds(running) - {"paused"} == {"stop"}
+
+
+def test_a_delivery_that_is_heard_of_while_stopping_sets_no_clock(dispatched, supervisor):
+    Command.objects.update(sent_at=dispatched.dispatched_at)
+    cancel(dispatched, supervisor)
+    assert tell(dispatched, Delivered()) == ["redundant"]
+    assert due_kinds(dispatched) == {"stop"}
+
+
+def test_a_rejection_while_stopping_leaves_the_persons_reason(dispatched, supervisor):
+    Command.objects.update(sent_at=dispatched.dispatched_at)
+    cancel(dispatched, supervisor)
+    tell(dispatched, Rejected(1, "busy"))
+    ended = again(dispatched)
+    assert (ended.state, ended.abort_reason, ended.abort_detail) == ("aborted", "operator", "blocked aisle")
+
+
+def test_what_has_begun_cannot_be_rejected(running):
+    assert tell(running, Rejected(1, "busy")) == ["stale"]
+    assert again(running).state == "executing"
 
 
 def test_failed_step_stops_with_robot_fault(running):
