@@ -35,16 +35,16 @@ kind(
     "mission.drafted", "Drawn up: {title}", f"title site_id robot_id priority timeout_s created_at created_by {_STEPS}"
 )
 kind("mission.started", "Accepted by the robot; step 1 begins", transition="start",
-     sets=f"started_at mission_due_at undelivered_due_at accepted_due_at delivered_at {_STEP_BEGINS} {_ASKED} "
+     sets=f"started_at mission_due_at undelivered_due_at accepted_due_at delivered_at {_STEP_BEGINS} "
           "mission_left_s step_left_s")  # fmt: skip
 kind("mission.step_completed", "Step {step} completed {result}", transition="complete_step",
      sets=f"steps.outcome steps.ended_at steps.result steps.claimed step_due_at finished_due_at step_left_s {_ASKED}",
      notes="step")  # fmt: skip
 kind("mission.step_started", "Step {step} begins", transition="next_step", sets=f"{_STEP_BEGINS} step_left_s")
-kind("mission.succeeded", "Finished by the robot", transition="succeed", sets=f"{_ENDS} {_ASKED} finish_claimed_at "
-     "robot_lost_at", notes="inferred")  # fmt: skip
+kind("mission.succeeded", "Finished by the robot", transition="succeed", sets=f"{_ENDS} {_ASKED} robot_lost_at",
+     notes="inferred")  # fmt: skip
 kind("mission.aborted", "Aborted ({abort_reason}) {abort_detail}", transition="abort",
-     sets=f"{_ENDS} {_ASKED} {_STOP} robot_lost_at", notes="how")  # fmt: skip
+     sets=f"{_ENDS} {_ASKED} abort_reason abort_detail robot_lost_at")  # fmt: skip
 
 # facts beside the state
 kind("mission.edited", "Edited", f"title site_id robot_id priority timeout_s {_STEPS} steps.gone")
@@ -54,9 +54,7 @@ kind(
     "dispatch_no dispatched_at undelivered_due_at accept_tries",
     notes="robot",
 )
-kind(
-    "mission.delivered", "The robot has the assignment", "delivered_at undelivered_due_at accepted_due_at accept_tries"
-)
+kind("mission.delivered", "The robot has the assignment", "delivered_at undelivered_due_at accepted_due_at")
 kind("mission.undelivered", "Assignment not delivered yet; the link is down or the robot does not answer",
      "undelivered_due_at")  # fmt: skip
 kind("mission.accept_timeout", "No answer to the assignment; sent again (try {accept_tries})",
@@ -64,7 +62,7 @@ kind("mission.accept_timeout", "No answer to the assignment; sent again (try {ac
 kind("mission.step_timeout", "Step {step} took too long", f"step_due_at {_ASKED}", notes="step")
 kind("mission.finish_timeout", "All steps done, but no word that it has finished", f"finished_due_at {_ASKED}")
 kind("mission.timeout", "The mission took too long", f"mission_due_at {_ASKED}")
-kind("mission.answered", "The robot says: {says}", f"{_ASKED} finished_due_at step_due_at", notes="says")
+kind("mission.answered", "The robot says: {says}", f"{_ASKED} finished_due_at", notes="says")
 kind("mission.step_failed", "Step {step} failed: {result}",
      "steps.outcome steps.ended_at steps.result steps.claimed step_due_at", notes="step")  # fmt: skip
 kind("mission.receipt_early", "Came before its turn: {says}",
@@ -81,6 +79,7 @@ kind("mission.stop_requested", "Stopping ({abort_reason}) {abort_detail}",
      f"{_ASKED}")  # fmt: skip
 kind("mission.stop_resent", "Stop sent again", "stop_due_at")
 kind("mission.robot_lost", "The robot went offline", "robot_lost_at robot_lost_due_at")
+kind("mission.robot_lost_timeout", "The robot stayed offline too long", "robot_lost_due_at")
 kind("mission.robot_back", "The robot is back", "robot_lost_at robot_lost_due_at")
 kind("mission.stop_confirmed_late", "The robot says, after all, that it has stopped", "stop_confirmed", notes="says")
 kind("mission.late_receipt", "Too late to count: {says}", notes="says")

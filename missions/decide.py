@@ -200,8 +200,8 @@ def _judge(change: Change, answer: facts.Answered | None, now: datetime) -> None
             change.record("mission.answered", says=says, **_unasked(mission))
             _succeed(change, now, inferred=True)
         else:
-            again = {} if mission.paused_at else {"finished_due_at": now + timedelta(seconds=FINISHED_S)}
-            change.record("mission.answered", says=says, **again, **_unasked(mission))
+            again = now + timedelta(seconds=FINISHED_S)
+            change.record("mission.answered", says=says, finished_due_at=again, **_unasked(mission))
     else:
         change.record("mission.answered", says=says, **_unasked(mission))
         _stop(
@@ -322,7 +322,7 @@ def _stop_passed(change: Change, fact: facts.Due, now: datetime) -> None:
 
 def _robot_lost_passed(change: Change, fact: facts.Due, now: datetime) -> None:
     since = change.row.robot_lost_at
-    change.record("mission.robot_lost", robot_lost_due_at=None)
+    change.record("mission.robot_lost_timeout", robot_lost_due_at=None)
     _stop(change, now, AbortReason.ROBOT_FAULT, f"the robot has been offline since {since:%H:%M:%S} UTC", by="deadline")
 
 

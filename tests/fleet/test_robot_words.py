@@ -56,6 +56,12 @@ def test_dangerous_fault_stops_the_mission(dispatched, robot):
     assert Mission.objects.get(pk=dispatched.pk).abort_reason == "safety"
 
 
+def test_a_fault_without_danger_and_old_news_of_danger_stop_nothing(dispatched, robot):
+    Command.objects.update(sent_at=START)
+    assert say(robot, Faulted(7, 2, "low tyre"), Faulted(7, 1, "smoke", danger=True)) == ["applied", "stale"]
+    assert Mission.objects.get(pk=dispatched.pk).stop_requested_at is None
+
+
 def test_stop_is_latched_and_confirmed(robot, supervisor):
     by = by_user(supervisor)
     actions.stop_robot(robot.pk, by=by, why="blocked aisle")

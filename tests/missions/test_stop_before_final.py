@@ -234,6 +234,7 @@ def test_robot_gone_for_good_ends_the_mission_and_holds_the_robot(running):
     tell(running, Due("robot_lost"), at=lost.robot_lost_due_at)
     stopping = again(running)
     assert stopping.abort_reason == "robot_fault" and "offline since" in stopping.abort_detail
+    assert last_kinds(running, 3) == ["mission.robot_lost", "mission.robot_lost_timeout", "mission.stop_requested"]
     tell(running, Due("stop"), at=stopping.stop_requested_at + timedelta(seconds=15))
     assert (again(running).state, again(running).stop_confirmed) == ("aborted", False)
     assert Hold.objects.get(released_at=None).kind == "unconfirmed"
