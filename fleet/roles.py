@@ -11,7 +11,6 @@ _VIEW = {
     for app, models in {
         "fleet": "site place brand robot hold event command",
         "missions": "mission step deadletter",
-        "telemetry": "",
     }.items()
     for model in models.split()
 }

@@ -95,7 +95,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
     board, viewer = Board(), Viewer(view)
     board.viewers.add(viewer)
     found = loading.load(None)
-    board.compare(loading.versions())
+    board.ended = loading.ended()
     board.put(board.take(), found, snapshots.last_known(list(found.robots)), 0.0)
     shown = {"counts": "", "robots": "", "missions": ""}
     for _key, fragment in board.shown(view):

@@ -12,7 +12,8 @@ Session = tuple[str, int]  # robot id, session
 def move(cursor: Any, processed: Iterable[tuple[str, int, int]]) -> None:
     """Move the watermarks over (robot, session, seq) that this transaction is about to write as processed.
 
-    Only the owner of the robots' partition calls it. Session 0 is the site's own and has no watermark.
+    The caller owns the robot's partition or, for a message that goes past the stream, holds the robot's row locked.
+    Session 0 is the site's own and has no watermark.
     """
     seqs: dict[Session, set[int]] = {}
     for robot_id, session, seq in processed:

@@ -117,6 +117,7 @@ class Board:
         missions = self.missions.keys() if dirty.all else dirty.missions
         for robot_id in robots - rows.robots.keys():
             self.robots.pop(robot_id, None)
+            self.snapshots.pop(robot_id, None)
             self.shells.pop(robot_id, None)
             self.vitals.pop(fragments.vitals_id(robot_id), None)
             changed |= self._drop(fragments.robot_id(robot_id))
@@ -124,7 +125,7 @@ class Board:
             self.missions.pop(mission_id, None)
             changed |= self._drop(fragments.mission_id(mission_id))
         self.robots.update(rows.robots)
-        self.snapshots.update(snapshots)
+        self.snapshots.update({r: s for r, s in snapshots.items() if r in self.robots})
         for robot_id in rows.robots.keys() | snapshots.keys():
             if robot_id in self.robots:
                 changed |= self._safely(self._render_robot, robot_id)

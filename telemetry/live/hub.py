@@ -135,8 +135,8 @@ class Hub:
             rows = await self._in_thread(lambda: loading.load(robots, sorted(dirty.missions)))
             if dirty.all:
                 self.board.ended = await self._in_thread(loading.ended)
-        wanted = sorted(dirty.live | rows.robots.keys() if dirty.all else dirty.live)
-        self.board.put(dirty, rows, await self._facts(wanted), time.monotonic())
+        new = rows.robots.keys() if dirty.all else rows.robots.keys() - self.board.robots.keys()
+        self.board.put(dirty, rows, await self._facts(sorted(dirty.live | new)), time.monotonic())
 
     async def _facts(self, robot_ids: list[str]) -> dict[str, snapshots.Snapshot]:
         try:
@@ -197,14 +197,13 @@ class Hub:
         """Closes the sockets of those who were signed out, or lost the permission."""
         await asyncio.sleep(ACCESS_S)
         sockets = list(self.board.viewers)
+        sessions = {s.session_key for s in sockets}  # one may have many pages open
         try:
-            verdicts = await self._in_thread(
-                lambda: {s: access.refusal(access.user_of(s.session_key)) for s in sockets}
-            )
+            verdicts = await self._in_thread(lambda: {key: access.refusal(access.user_of(key)) for key in sessions})
         except (DatabaseError, InterfaceError):
             return
-        for socket, code in verdicts.items():
-            if code:
+        for socket in sockets:
+            if code := verdicts[socket.session_key]:
                 await self._show_out(socket, code)
 
     # --- means

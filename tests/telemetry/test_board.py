@@ -153,10 +153,12 @@ def test_a_mission_that_nobody_saw_open_does_not_appear(board):
 
 def test_what_is_no_longer_there_goes(board):
     viewer = watch(board)
+    put(board, snapshots={"RB-002": Snapshot(at=1), "RB-404": Snapshot(at=1)})
     board.put(Dirty(False, {"RB-002", "RB-404"}, {M1, M2}, set()), Loaded({}, {}), {}, 0.0)
     gone = frame(board, viewer)
     assert set(gone["gone"]) == {"robot-RB-002", f"mission-{M1}"}
     assert board.shells.keys() == {"RB-001"} and board.vitals.keys() == {"vitals-RB-001"}
+    assert board.snapshots == {}
 
 
 def test_one_that_comes_and_goes_between_frames_is_never_mentioned(board):

@@ -81,10 +81,10 @@ def test_a_site_shows_its_own(client, supervisor):
 
 def test_queries_of_the_page_do_not_grow_with_the_fleet(client, supervisor, django_assert_num_queries):
     client.force_login(supervisor)
-    with django_assert_num_queries(8):  # session, user, sites, permissions (2), rows, versions (2)
+    with django_assert_num_queries(7):  # session, user, sites, permissions (2), rows, ended
         client.get("/fleet/")
     varied_fleet.build(timezone.now())
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(7):
         client.get("/fleet/")
 
 
