@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from fleet.commit import Conflict
 from fleet.history import by_user
 from fleet.models import Command, Event
 from missions import actions, ledger
@@ -106,3 +107,23 @@ def test_claim_of_the_link_against_cancel(dispatched, supervisor):
 
     claimed, said = together(claim, lambda: actions.cancel_mission(dispatched.pk, by=by_user(supervisor)))
     assert (claimed, said) in {(1, "stopping"), (0, "aborted")}
+
+
+@pytest.mark.parametrize(("lost", "outcome"), [(actions.TRIES - 1, "stopping"), (actions.TRIES, "Conflict")])
+def test_a_lost_race_is_run_again_and_not_for_ever(dispatched, supervisor, monkeypatch, lost, outcome):
+    tell(dispatched, Delivered(), Accepted(1))
+    races = iter(range(lost))
+    commit = ledger.Ledger.commit
+
+    def raced(self):
+        for _ in races:
+            raise Conflict("somebody was faster")
+        commit(self)
+
+    monkeypatch.setattr(ledger.Ledger, "commit", raced)
+    try:
+        said = actions.cancel_mission(dispatched.pk, by=by_user(supervisor))
+    except Conflict:
+        said = "Conflict"
+    assert said == outcome
+    assert Command.objects.filter(kind="mission.cancel").count() == (outcome == "stopping")
