@@ -230,7 +230,7 @@ def _release(change: Change, fact: Release, now: datetime) -> Verdict:
     if not holds:
         return Verdict.REDUNDANT
     _lift(change, holds, fact.by, now)
-    if any(h.kind == HoldKind.STOPPED for h in holds) and not _open(change, HoldKind.STOPPED):
+    if any(h.kind == HoldKind.STOPPED for h in holds):  # no more than one is open
         change.commands.append(command(change, "robot.release", change.row.pk))
     return Verdict.APPLIED
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from fleet import actions
-from fleet.decide import FaultCleared, Faulted, Reported, StoodStill
+from fleet.decide import FaultCleared, Faulted, HoldBack, Reported, StoodStill
 from fleet.history import Origin, by_user
 from fleet.models import Command, Event, Hold, Robot, RobotCredential
 from missions.ledger import Ledger
@@ -27,9 +27,8 @@ def say(robot, *facts):
 
 
 def test_newest_word_wins(robot):
-    assert say(robot, Reported(7, 2, "running"), Reported(7, 1, "idle"), Reported(6, 99, "manual")) == [
-        "applied", "stale", "stale",
-    ]  # fmt: skip
+    older = (Reported(7, 2, "idle"), Reported(7, 1, "idle"), Reported(6, 99, "manual"))
+    assert say(robot, Reported(7, 2, "running"), *older) == ["applied", "stale", "stale", "stale"]
     assert robot.mode == "running"
     say(robot, Reported(8, 1, "charging"))
     assert robot.mode == "charging"
@@ -94,6 +93,12 @@ def test_release_is_told_to_the_robot_once(robot, supervisor):
     assert actions.release_robot(robot.pk, by=by) is False
     assert Command.objects.filter(kind="robot.release").count() == 1
     assert Hold.objects.get().released_by == "Ana"
+
+
+def test_release_of_another_hold_lets_no_robot_move(robot, supervisor):
+    say(robot, HoldBack("unconfirmed", "policy"))
+    assert actions.release_robot(robot.pk, number=Hold.objects.get().number, by=by_user(supervisor)) is True
+    assert not Command.objects.filter(kind="robot.release").exists()
 
 
 def test_presence_is_recorded_when_it_changes(robot):
