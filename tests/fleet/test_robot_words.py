@@ -1,5 +1,6 @@
 """What robots say and people impose: mode, fault, holds, presence, credentials."""
 
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -99,6 +100,19 @@ def test_release_of_another_hold_lets_no_robot_move(robot, supervisor):
     say(robot, HoldBack("unconfirmed", "policy"))
     assert actions.release_robot(robot.pk, number=Hold.objects.get().number, by=by_user(supervisor)) is True
     assert not Command.objects.filter(kind="robot.release").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "dispatch_no", "ended", "lifts"),
+    [("running", 1, "", False), ("idle", 2, "", False), ("idle", 1, "", True), ("running", 1, "cancelled", True)],
+)
+def test_only_the_word_that_it_has_ended_that_dispatch_lifts_an_unconfirmed_hold(
+    robot, mode, dispatch_no, ended, lifts
+):
+    mission = uuid.uuid4()
+    say(robot, HoldBack("unconfirmed", "policy", mission=mission, dispatch_no=1))
+    say(robot, Reported(7, 1, mode, mission, dispatch_no, ended))
+    assert (Hold.objects.get().released_at is not None) == lifts
 
 
 def test_presence_is_recorded_when_it_changes(robot):

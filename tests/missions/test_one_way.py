@@ -122,11 +122,11 @@ def upsert(mission, state):
     Mission.objects.bulk_create([mission], update_conflicts=True, update_fields=["state"], unique_fields=["id"])
 
 
-def forged_event(mission, state, *, kind="mission.succeeded", state_from=None, seq=None, prev=None):
+def forged_event(mission, state, *, kind="mission.succeeded", state_from=None, seq=None, prev=None, aggregate=None):
     last = Event.objects.filter(aggregate=f"mission:{mission.pk}").last()
     now = datetime.now(UTC)
     values = {
-        "aggregate": last.aggregate, "seq": seq or last.seq + 1, "kind": kind, "schema": 1, "data": "{}",
+        "aggregate": aggregate or last.aggregate, "seq": seq or last.seq + 1, "kind": kind, "schema": 1, "data": "{}",
         "state_from": mission.state if state_from is None else state_from, "state_to": state, "actor_kind": "user", "actor_id": "",
         "actor_name": "Mallory", "cause": "", "trace_id": "", "span_id": "", "occurred_at": now, "recorded_at": now,
     }  # fmt: skip
@@ -217,6 +217,33 @@ def test_history_is_append_only_and_missions_are_kept(mission, way):
 @pytest.mark.parametrize(
     ("forgery", "refused_as"),
     [
+        (
+            {"aggregate": "weather:1", "seq": 1, "prev": bytes(32), "state_from": "", "kind": "mission.drafted"},
+            "may not move",
+        ),
+        (
+            {
+                "aggregate": "weather:1",
+                "seq": 1,
+                "prev": bytes(32),
+                "state_from": "",
+                "state": "",
+                "kind": "weather.fair",
+            },
+            "may not move",
+        ),
+        (
+            {
+                "aggregate": "robot:RB-9",
+                "seq": 1,
+                "prev": bytes(32),
+                "state_from": "",
+                "state": "",
+                "kind": "robot.lost",
+            },
+            "may not move",
+        ),
+        ({"kind": "robot.retired"}, "may not move"),
         ({"seq": 9}, "has no event 8"),
         ({"prev": bytes(32)}, "does not follow"),
         ({"state_from": "executing"}, "does not follow"),
@@ -228,7 +255,7 @@ def test_history_is_append_only_and_missions_are_kept(mission, way):
 def test_forged_events(mission, forgery, refused_as):
     before = everything()
     with pytest.raises(IntegrityError, match=refused_as), transaction.atomic():
-        forged_event(mission, State.ABORTED, **forgery)
+        forged_event(mission, **{"state": State.ABORTED, **forgery})
     assert everything() == before
 
 
@@ -256,7 +283,9 @@ def test_trigger_table_is_the_machines():
     edges = triggers.edges()
     moves = {(f, t) for kind, f, t in edges if f != t and kind.startswith("mission.") and f}
     assert moves == {(str(s), str(t)) for row in TABLE.values() for s, t in row.items()}
-    assert [edge for edge in edges if edge[1] == ""] == [("mission.drafted", "", "pending")]
+    begins = [edge for edge in edges if edge[1] == "" and edge[0].startswith("mission.")]
+    assert begins == [("mission.drafted", "", "pending")]
+    assert {edge[1:] for edge in edges if edge[0].startswith("robot.")} == {("", "")}
 
 
 @pytest.mark.tampers

@@ -11,6 +11,7 @@ from telemetry.failures import Blame, blame
 from telemetry.models import FailedTry, ProcessedMessage
 from telemetry.partitions import Lost
 from telemetry.poison import TRIES
+from telemetry.worker import RACES
 from tests.telemetry.robots_talk import message, say, whole_life, work
 
 
@@ -55,6 +56,21 @@ def test_a_poisonous_message_is_a_dead_letter_after_its_tries(worker, clock, dis
     assert ProcessedMessage.objects.get().verdict == "dead"
     assert (pending(durable), FailedTry.objects.count()) == (0, 0)
     assert [r for r in caplog.records if "dead letter" in r.message]
+
+
+def test_a_race_that_is_lost_for_ever_counts_against_its_message(worker, clock, dispatched, monkeypatch):
+    """Else a row that is broken would stop its partition for good."""
+    lost = []
+
+    def told(*_):
+        lost.append(1)
+        raise Conflict("somebody was faster")
+
+    monkeypatch.setattr(translate, "tell", told)
+    say(message("RB-001", "robot.fault_cleared", 1, data={"code": "E"}))
+    work(worker, clock)
+    assert len(lost) == RACES + TRIES + 1
+    assert DeadLetter.objects.get().reason == "Conflict: somebody was faster"
 
 
 def test_a_big_batch_with_one_poisonous_message_applies_all_the_others(

@@ -74,16 +74,39 @@ def test_another_robots_command_is_not_its_to_acknowledge(dispatched, other_robo
     assert Command.objects.get().state == "open"
 
 
-@pytest.mark.parametrize(("reply_to", "asked"), [(None, "step"), (str(uuid.uuid4()), "")], ids=["unasked", "answer"])
-def test_only_an_answer_is_an_answer(dispatched, reply_to, asked):
+@pytest.fixture
+def asked(dispatched):
+    """Its first step took too long, and its robot was asked."""
     hand(message(dispatched, "mission.accepted"))
     due_at = Mission.objects.get(pk=dispatched.pk).step_due_at
     with transaction.atomic():
         ledger = Ledger.open(mission_ids=[dispatched.pk], now=due_at)
         translate.due(ledger, dispatched.pk, due_at)
         ledger.commit()
-    hand(message(dispatched, "robot.state", seq=2, data={"mode": "idle", "reply_to": reply_to}))
-    assert Mission.objects.get(pk=dispatched.pk).asked_for == asked
+    return dispatched
+
+
+REPLY = str(uuid.uuid4())
+
+
+@pytest.mark.parametrize(("reply_to", "asked_for"), [(None, "step"), (REPLY, "")], ids=["unasked", "answer"])
+def test_only_an_answer_is_an_answer(asked, reply_to, asked_for):
+    hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": reply_to}))
+    assert Mission.objects.get(pk=asked.pk).asked_for == asked_for
+
+
+def test_an_answer_that_is_overtaken_by_a_newer_word_is_none(asked):
+    hand(message(asked, "robot.state", seq=3, data={"mode": "running"}))
+    assert hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": REPLY})) == "stale"
+    assert Mission.objects.get(pk=asked.pk).asked_for == "step"
+
+
+@pytest.mark.parametrize(("dispatch_no", "state"), [(1, "executing"), (2, "aborted")], ids=["this one", "another"])
+def test_an_answer_is_about_the_dispatch_that_it_names(asked, dispatch_no, state):
+    """An idle robot that names another dispatch has forgotten this one, so there is nothing to stop."""
+    named = {"mission": str(asked.pk), "dispatch_no": dispatch_no}
+    hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": REPLY, **named}))
+    assert Mission.objects.get(pk=asked.pk).state == state
 
 
 def test_robot_words(robot):

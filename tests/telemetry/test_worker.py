@@ -294,5 +294,17 @@ def test_a_share_of_the_partitions_is_enough_for_a_share_of_the_robots(worker, c
     assert (Mission.objects.get(pk=dispatched.pk).state == "executing") is mine
 
 
+def test_partitions_that_come_later_are_no_alarm(worker, clock, durable, caplog):
+    other = partitions.Partitions("other", worker.partitions.count, lease_s=600)
+    other.tend()
+    work(worker, clock)
+    assert worker.fences == {}
+    other.tend()  # sees that it is not alone
+    clock.advance(1)
+    work(worker, clock)
+    assert worker.fences
+    assert not [r for r in caplog.records if r.levelname == "CRITICAL"]
+
+
 def test_a_name_is_unique_to_a_process():
     assert Worker().partitions.owner != Worker().partitions.owner
