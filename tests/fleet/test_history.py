@@ -62,6 +62,14 @@ def test_each_event_covers_the_one_before(robot):
         assert last == digest(bytes(event.prev_hash), tuple(getattr(event, c) for c in HASHED))
 
 
+@pytest.mark.parametrize("changed", ["prev", *HASHED])
+def test_a_hash_covers_the_one_before_and_every_stored_field(changed):
+    values = dict.fromkeys(HASHED, "a")
+    other = {**values, changed: "b"} if changed != "prev" else values
+    prev = bytes(32) if changed != "prev" else b"\1" * 32
+    assert digest(prev, tuple(other.values())) != digest(bytes(32), tuple(values.values()))
+
+
 def test_row_is_what_its_history_folds_to(dispatched):
     events = Event.objects.filter(aggregate=f"mission:{dispatched.pk}")
     folded = fold(AGGREGATES["mission"], dispatched.pk, events)

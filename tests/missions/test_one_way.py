@@ -122,7 +122,9 @@ def upsert(mission, state):
     Mission.objects.bulk_create([mission], update_conflicts=True, update_fields=["state"], unique_fields=["id"])
 
 
-def forged_event(mission, state, *, kind="mission.succeeded", state_from=None, seq=None, prev=None, aggregate=None):
+def forged_event(
+    mission, state, *, kind="mission.succeeded", state_from=None, seq=None, prev=None, aggregate=None, hash=None
+):
     last = Event.objects.filter(aggregate=f"mission:{mission.pk}").last()
     now = datetime.now(UTC)
     values = {
@@ -131,7 +133,7 @@ def forged_event(mission, state, *, kind="mission.succeeded", state_from=None, s
         "actor_name": "Mallory", "cause": "", "trace_id": "", "span_id": "", "occurred_at": now, "recorded_at": now,
     }  # fmt: skip
     prev = bytes(last.hash) if prev is None else prev
-    Event.objects.create(**values, prev_hash=prev, hash=digest(prev, tuple(values[c] for c in HASHED)))
+    Event.objects.create(**values, prev_hash=prev, hash=hash or digest(prev, tuple(values[c] for c in HASHED)))
 
 
 def forged_event_alone(mission, state):
@@ -245,6 +247,7 @@ def test_history_is_append_only_and_missions_are_kept(mission, way):
         ),
         ({"kind": "robot.retired"}, "may not move"),
         ({"seq": 9}, "has no event 8"),
+        ({"hash": b"short"}, "does not follow"),
         ({"prev": bytes(32)}, "does not follow"),
         ({"state_from": "executing"}, "does not follow"),
         ({"kind": "mission.unheard_of"}, "may not move"),

@@ -124,3 +124,15 @@ def test_a_partition_is_not_taken_in_the_middle_of_its_owners_batch():
         thread.join(10)
     assert taken == [{1}]
     assert b.tend()[0] == {0}
+
+
+def test_a_partition_that_its_living_owner_does_not_know_of_is_free_when_its_lease_ends():
+    """The commit that took it went through, but the answer was lost."""
+    a = Partitions("a", 8, lease_s=600)
+    a.tend()
+    fence = a.fences.pop(2)
+    assert a.tend() == (set(), set())
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE telemetry_partition SET until = now() - interval '1 s' WHERE id = 2")
+    assert a.tend() == ({2}, set())
+    assert a.fences[2] == fence + 1
