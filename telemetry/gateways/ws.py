@@ -151,16 +151,16 @@ class Connection:
 
     async def _refuse(self, bad: Bad, raw: bytes | str, received_at: datetime) -> None:
         """The verdict names the field. A message whose envelope is good is kept: its number has to be passed."""
+        if bad.envelope is not None:
+            try:
+                self._check(bad.envelope)
+            except Bad as worse:
+                bad = worse
         self._links.counts[f"bad {bad.field}"] += 1
         self._complain(bad)
         verdict = partial(self._say, protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason))
         if bad.envelope is not None and bad.envelope.channel == "critical":
-            try:
-                self._check(bad.envelope)
-            except Bad as worse:
-                verdict = partial(self._say, protocol.ack(worse.msg_id, "invalid", worse.field, worse.reason))
-            else:
-                return self._store(bad.envelope, raw, received_at, lambda _: verdict(), valid=False)
+            return self._store(bad.envelope, raw, received_at, lambda _: verdict(), valid=False)
         self._alive(received_at)
         return await verdict()
 

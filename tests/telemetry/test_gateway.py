@@ -164,6 +164,29 @@ async def test_a_resend_keeps_its_old_session(token, streams):
         assert stored(streams) == [message]
 
 
+async def test_what_is_lossy_belongs_to_the_session_of_its_link(token):
+    async with Wire(token) as robot:
+        await robot.hello()
+    async with Wire(token) as robot:
+        await robot.hello()
+        await robot.say("robot.heartbeat", {"battery": 5}, session=1, seq=99)
+        assert (await robot.hear())["field"] == "session"
+
+
+async def test_a_heartbeats_answer_tells_of_the_sessions_that_this_link_has_used(token, ask):
+    await ask(lambda: Watermark.objects.create(robot_id="RB-001", session=1, applied_seq=12))
+    async with Wire(token) as robot:
+        await robot.hello()
+    async with Wire(token) as robot:
+        assert (await robot.hello())["applied"] == {"1": 12}
+        await robot.say("robot.heartbeat", {"battery": 5})
+        assert (await robot.hear())["applied"] == {}
+        await robot.say("robot.state", STATE, session=1, seq=12)
+        assert (await robot.hear())["verdict"] == "stored"
+        await robot.say("robot.heartbeat", {"battery": 5})
+        assert (await robot.hear())["applied"] == {"1": 12}
+
+
 async def test_many_are_under_way_at_once_and_stored_in_order(token, streams):
     async with Wire(token) as robot:
         await robot.hello()
@@ -181,6 +204,8 @@ BAD = [
     ("robot", {"robot": "no id"}),
     ("session", {"session": 0}),
     ("session", {"session": 99}),
+    ("robot", {"robot": "RB-002", "data": {"mode": "asleep"}}),  # its envelope is good, but it is not this robot's
+    ("session", {"session": 99, "data": {"mode": "asleep"}}),
     ("v", {"v": 2}),
     ("seq", {"seq": "one"}),
     ("type", {"type": ""}),
