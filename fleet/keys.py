@@ -21,11 +21,16 @@ def load(var: Path) -> dict[str, str]:
 
 
 def write(file: Path, values: Mapping[str, str]) -> None:
-    """Names and values as lines of a file that only we may read; whole or not at all."""
+    """Names and values as lines of a file that only we may read."""
+    write_private(file, "".join(f"{name}={value}\n" for name, value in values.items()))
+
+
+def write_private(file: Path, text: str) -> None:
+    """A file that only we may read; whole or not at all."""
     draft = file.with_name(f"{file.name}.new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.writelines(f"{name}={value}\n" for name, value in values.items())
+        out.write(text)
         out.flush()
         os.fsync(out.fileno())
     draft.replace(file)

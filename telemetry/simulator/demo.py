@@ -6,7 +6,6 @@ simulated robots are kept in `robots.json` (mode 0600), because the database hol
 
 import json
 import logging
-import os
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from django.db.models import Exists, OuterRef
 from fleet import live
 from fleet.actions import Refused, enrol_robot, issue_credential, reinstate_robot, retire_robot, robot_of_token
 from fleet.history import Origin
+from fleet.keys import write_private
 from fleet.models import Brand, Event, Hold, Mode, Place, Presence, Robot, Site
 from missions.actions import dispatch_mission, draft_mission
 from missions.models import OPEN, Mission
@@ -86,7 +86,7 @@ def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str]) -> N
             robots.append(_simulated(robot, tokens.get(robot_id, ""), index))
     for robot in Robot.objects.filter(id__regex=r"^RB-\d{3,}$", retired_at=None).exclude(id__in=numbers):
         _retire_ours(robot)
-    _write(file, {"url": url, "robots": robots})
+    write_private(file, json.dumps({"url": url, "robots": robots}, indent=1))
 
 
 def _site(name: str, places: Mapping[str, tuple[float, float, float]]) -> Site:
@@ -154,14 +154,6 @@ def known_tokens(file: Path) -> dict[str, str]:
         return {robot["id"]: robot["token"] for robot in json.loads(file.read_text())["robots"]}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-
-
-def _write(file: Path, content: dict[str, Any]) -> None:
-    draft = file.with_name(f"{file.name}.new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        json.dump(content, out, indent=1)
-    draft.replace(file)
 
 
 Steps = list[dict[str, Any]]

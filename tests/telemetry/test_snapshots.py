@@ -116,6 +116,12 @@ async def test_the_port_is_empty_when_the_live_redis_is_down(settings, unused_tc
     assert snapshots.last_received(["RB-001"]) is None
 
 
+async def test_a_gateway_whose_clock_is_behind_makes_no_robot_older(client):
+    await snapshots.put(client, "RB-001", 7, 1, T0 + timedelta(seconds=5), {"battery": 50.0})
+    await snapshots.put(client, "RB-001", 7, 2, T0, {"battery": 49.0})
+    assert snapshots.last_received(["RB-001"]).at == {"RB-001": T0 + timedelta(seconds=5)}
+
+
 async def test_last_received_knows_every_sign_of_life_and_the_newest_counts(client):
     await snapshots.put(client, "RB-001", 7, 1, T0, {})
     await snapshots.touch(client, "RB-001", T0 + timedelta(seconds=2))
