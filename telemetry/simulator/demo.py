@@ -23,6 +23,7 @@ from fleet.keys import write_private
 from fleet.models import Brand, Event, Hold, Mode, Place, Presence, Robot, Site
 from missions.actions import dispatch_mission, draft_mission
 from missions.models import OPEN, Mission
+from telemetry.simulator.memory import MEMORIES, file_of
 
 log = logging.getLogger(__name__)
 DEMO = Origin("system", actor_name="demo")
@@ -81,7 +82,7 @@ def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str]) -> N
     numbers = [f"RB-{n:03}" for n in range(1, count + 1)]
     robots = []
     for index, robot_id in enumerate(numbers):
-        robot = _robot(robot_id, sites[index % len(sites)], brands[index % len(brands)])
+        robot = _robot(robot_id, sites[index % len(sites)], brands[index % len(brands)], file.parent / MEMORIES)
         if robot.retired_at is None:
             robots.append(_simulated(robot, tokens.get(robot_id, ""), index))
     for robot in Robot.objects.filter(id__regex=r"^RB-\d{3,}$", retired_at=None).exclude(id__in=numbers):
@@ -107,10 +108,11 @@ def _user(role: str, password: str) -> None:
         user.groups.add(Group.objects.get(name=role))
 
 
-def _robot(robot_id: str, site: Site, brand: Brand) -> Robot:
+def _robot(robot_id: str, site: Site, brand: Brand, memories: Path) -> Robot:
     """The robot, enrolled if it is new and back in service if the demo itself had retired it."""
     robot = Robot.objects.filter(pk=robot_id).first()
     if robot is None:
+        file_of(memories, robot_id).unlink(missing_ok=True)  # of a site whose database is gone
         name = f"{brand.name.split()[0]} {int(robot_id.removeprefix('RB-'))}"
         return enrol_robot(id=robot_id, name=name, site=site, brand=brand, by=DEMO)
     if robot.retired_at is not None and _last_actor(robot_id, "robot.retired") == DEMO.actor_name:

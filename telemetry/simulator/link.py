@@ -28,17 +28,20 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Link:
-    """Keeps one robot connected. `obey(command)` acts, `greet()` follows each welcome, `battery()` goes with heartbeats."""
+    """Keeps one robot connected. `obey(command)` acts, `greet()` follows each welcome, `battery()` goes with heartbeats.
+
+    `keep()` comes before an acknowledgement or a critical message leaves. `obeyed`: commands by msg_id, the oldest first.
+    """
 
     def __init__(
         self, url: str, token: str, robot: str, outbox: Outbox, *, obey: Callable[[dict[str, Any]], None],
-        greet: Callable[[], None], battery: Callable[[], float], chance: random.Random,
+        greet: Callable[[], None], keep: Callable[[], None], battery: Callable[[], float], chance: random.Random,
     ) -> None:  # fmt: skip
         self._url, self._token, self._robot, self._outbox = url, token, robot, outbox
-        self._obey, self._greet, self._battery, self._chance = obey, greet, battery, chance
+        self._obey, self._greet, self._keep, self._battery, self._chance = obey, greet, keep, battery, chance
         self._socket: ClientConnection | None = None
         self._news = asyncio.Event()
-        self._obeyed: OrderedDict[str, None] = OrderedDict()
+        self.obeyed: OrderedDict[str, None] = OrderedDict()
         self._failures = 0
 
     @property
@@ -120,15 +123,17 @@ class Link:
                     log.error("%s: the site refuses %s: %s", self._robot, frame.get("field"), frame.get("reason"))
                 self._news.set()
             elif frame["type"] != "welcome":
-                await socket.send(_encode({"type": "ack", "msg_id": frame["msg_id"]}).decode())
-                if frame["msg_id"] not in self._obeyed:
-                    self._obeyed[frame["msg_id"]] = None
-                    while len(self._obeyed) > REMEMBERED:
-                        self._obeyed.popitem(last=False)
+                if frame["msg_id"] not in self.obeyed:
+                    self.obeyed[frame["msg_id"]] = None
+                    while len(self.obeyed) > REMEMBERED:
+                        self.obeyed.popitem(last=False)
                     self._obey(frame)
+                self._keep()
+                await socket.send(_encode({"type": "ack", "msg_id": frame["msg_id"]}).decode())
 
     async def _send(self, socket: ClientConnection) -> None:
         while True:
+            self._keep()
             for text in self._outbox.due(time.monotonic()):
                 await socket.send(text)
             self._news.clear()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from telemetry.simulator.activities import ACTIVITIES, Activity, Body, CannotDo, Place
+from telemetry.simulator.memory import ActivityMemory, MachineMemory, Mode, WorkMemory
 
 REMEMBERED = 200  # dispatches whose end is known
 LONGEST_STEP_S = 0.5  # real time; a process that was halted is a robot that stood still
@@ -64,7 +65,7 @@ class Machine:
     topping_up: bool = False
     _ended: OrderedDict[Dispatch, str] = field(default_factory=OrderedDict)
     _last: Dispatch | None = None
-    _told: str = "idle"  # mode as last told
+    _told: Mode = "idle"  # mode as last told
     _fault_left_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class Machine:
         )  # fmt: skip
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Mode:
         if self.fault:
             return "fault"
         if self.latched or (self.work and self.work.paused):
@@ -185,6 +186,29 @@ class Machine:
         mission, dispatch_no = work.key
         return Event(type, data, mission, dispatch_no, number, attempt, work.traceparent)
 
+    # --- memory
+
+    def memory(self) -> MachineMemory:
+        """All that `remember` needs to go on from here."""
+        body = self.body
+        return MachineMemory(
+            x=body.x, y=body.y, theta=body.theta, place=body.place, battery=body.battery, charging=body.charging,
+            work=_memory_of(self.work) if self.work else None, latched=self.latched, fault=self.fault,
+            fault_left_s=self._fault_left_s, topping_up=self.topping_up, told=self._told,
+            ended=[(*key, how) for key, how in self._ended.items()], last=self._last,
+        )  # fmt: skip
+
+    def remember(self, memory: MachineMemory) -> None:
+        """Be the robot that it was, standing. ValueError, with nothing remembered, when its work cannot be gone on with."""
+        work, body = memory.work, self.body
+        self.work = _work_of(work) if work else None
+        body.x, body.y, body.theta, body.place, body.speed = memory.x, memory.y, memory.theta, memory.place, 0.0
+        body.battery, body.charging = memory.battery, memory.charging
+        self.latched, self.topping_up, self._told = memory.latched, memory.topping_up, memory.told
+        self.fault, self._fault_left_s = memory.fault, memory.fault_left_s
+        self._ended = OrderedDict(((mission, dispatch_no), how) for mission, dispatch_no, how in memory.ended)
+        self._last = memory.last
+
     # --- commands
 
     def _assign(self, command: dict[str, Any]) -> list[Event]:
@@ -269,6 +293,29 @@ class Machine:
 
     def _query_state(self, command: dict[str, Any]) -> list[Event]:
         return [self.state(reply_to=command["msg_id"])]
+
+
+def _memory_of(work: Work) -> WorkMemory:
+    at = work.activity
+    activity = ActivityMemory(at.params, at.arrived, at.left_s) if at else None
+    return WorkMemory(
+        *work.key, steps=work.steps, traceparent=work.traceparent, number=work.number, attempt=work.attempt,
+        paused=work.paused, failed=work.failed, activity=activity,
+    )  # fmt: skip
+
+
+def _work_of(memory: WorkMemory) -> Work:
+    commands = [step.get("command") for step in memory.steps]
+    if memory.number > len(commands) or not ACTIVITIES.keys() >= set(commands):
+        raise ValueError(f"mission {memory.mission} has no step {memory.number} that this robot can go on with")
+    activity = None
+    if memory.activity:
+        activity = ACTIVITIES[str(commands[memory.number - 1])](memory.activity.params)
+        activity.arrived, activity.left_s = memory.activity.arrived, memory.activity.left_s
+    return Work(
+        (memory.mission, memory.dispatch_no), memory.steps, memory.traceparent, memory.number, memory.attempt,
+        activity, memory.paused, memory.failed,
+    )  # fmt: skip
 
 
 def _key(command: dict[str, Any]) -> Dispatch:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from telemetry.simulator.machine import Event
+from telemetry.simulator.memory import OutboxMemory
 
 WINDOW = 50  # critical messages under way at a time
 RESEND_S = 2.0  # without an acknowledgement
@@ -99,6 +100,16 @@ class Outbox:
                 if verdict == "invalid":
                     self._kept.remove(kept)
                 return
+
+    def memory(self) -> OutboxMemory:
+        """What has no number yet is left out: a robot without its first session has nothing of the site's to lose."""
+        kept = [(k.session, k.seq, k.msg_id, k.text) for k in self._kept]
+        return OutboxMemory(self.session, self._seq["critical"], kept)
+
+    def remember(self, memory: OutboxMemory) -> None:
+        """As after a loss of the link: until the next session begins, numbers go on in the last one."""
+        self.session, self._seq["critical"] = memory.session, memory.seq
+        self._kept = deque(Kept(*kept) for kept in memory.kept)
 
     def applied(self, watermarks: dict[str, int]) -> None:
         """The site has applied these sessions up to these numbers."""

@@ -10,7 +10,9 @@ import random
 import signal
 import sys
 import time
+from collections import OrderedDict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,10 +20,12 @@ import msgspec
 from telemetry.simulator.activities import Place
 from telemetry.simulator.link import Link
 from telemetry.simulator.machine import Event, Machine
+from telemetry.simulator.memory import Disk, Memory
 from telemetry.simulator.outbox import Outbox
 
 TICK_S = 0.1
 MOVING_S, RESTING_S = 0.5, 5.0  # between telemetry messages
+KEEP_MOVING_S, KEEP_RESTING_S = 3.0, 60.0  # between writes of the memory for mere movement or drain
 
 
 class Config(msgspec.Struct):
@@ -35,31 +39,58 @@ class Config(msgspec.Struct):
     start: str = ""
     speed_up: float = 1.0
     seed: int = 0
+    memory: str = ""  # file; without one the robot keeps nothing
 
 
 class Robot:
-    """The machine, its outbox and its link."""
+    """The machine, its outbox, its link and its disk."""
 
     def __init__(self, config: Config) -> None:
+        self.id = config.id
         self.machine = Machine(
             config.id, config.capabilities, config.places, config.start, config.speed_up, config.seed, time.monotonic()
         )
         self.outbox = Outbox(config.id)
         self.link = Link(
-            config.url, config.token, config.id, self.outbox, obey=self._obey, greet=self._greet,
+            config.url, config.token, config.id, self.outbox, obey=self._obey, greet=self._greet, keep=self._keep,
             battery=lambda: self.machine.body.battery, chance=random.Random(f"{config.seed} {config.id} link"),
         )  # fmt: skip
+        self.disk = Disk(config.id, Path(config.memory) if config.memory else None)
         self._telemetry_due = 0.0
+        self._keep_due = 0.0  # at once after a change that the site is going to hear of
+        self._remember()
+
+    def _remember(self) -> None:
+        memory = self.disk.read()
+        if memory is None:
+            return
+        try:
+            self.machine.remember(memory.machine)
+        except (ValueError, TypeError) as error:
+            self.disk.ignore(str(error))
+            return
+        self.outbox.remember(memory.outbox)
+        self.link.obeyed = OrderedDict.fromkeys(memory.obeyed)
+
+    def _keep(self) -> None:
+        """Write the memory if it is time to."""
+        now = time.monotonic()
+        if now >= self._keep_due:
+            memory = Memory(self.id, self.machine.memory(), self.outbox.memory(), list(self.link.obeyed))
+            self.disk.write(memory)
+            working = self.machine.work or self.machine.topping_up
+            self._keep_due = now + (KEEP_MOVING_S if working else KEEP_RESTING_S)
 
     def _say(self, events: list[Event]) -> None:
         for event in events:
             self.outbox.add(event, datetime.now(UTC))
         if events:
+            self._keep_due = 0.0
             self.link.news()
 
     def _obey(self, command: dict[str, Any]) -> None:
         self._say(self.machine.obey(command, time.monotonic()))
-        self._telemetry_due = 0.0
+        self._telemetry_due = self._keep_due = 0.0
 
     def _greet(self) -> None:
         self._say([self.machine.state()])
@@ -68,6 +99,7 @@ class Robot:
     async def step(self, now: float) -> None:
         moved = self.machine.body.speed > 0
         self._say(self.machine.step(now))
+        self._keep()
         body = self.machine.body
         moving = body.speed > 0
         if self.link.is_up and (now >= self._telemetry_due or moved != moving):
@@ -79,9 +111,14 @@ class Robot:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.link.run())
-            while True:
-                await self.step(time.monotonic())
-                await asyncio.sleep(TICK_S)
+            try:
+                while True:
+                    await self.step(time.monotonic())
+                    await asyncio.sleep(TICK_S)
+            except asyncio.CancelledError:
+                self._keep_due = 0.0
+                self._keep()
+                raise
 
 
 async def _main(config: Config) -> None:

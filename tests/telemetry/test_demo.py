@@ -47,6 +47,16 @@ def ready(*robot_ids: str) -> None:
             ledger.commit()
 
 
+def test_only_a_robot_that_is_enrolled_anew_starts_with_an_empty_disk(make, tmp_path):
+    make(1)
+    folder = tmp_path / "robots"
+    folder.mkdir()
+    for robot_id in ("RB-001", "RB-002"):
+        (folder / f"{robot_id}.json").write_text("{}")
+    make(2)
+    assert list(folder.iterdir()) == [folder / "RB-001.json"]
+
+
 def test_a_new_site_has_two_sites_three_brands_users_in_their_groups_and_working_tokens(make):
     robots = make(5)
     assert Site.objects.count() == 2

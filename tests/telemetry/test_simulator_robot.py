@@ -21,6 +21,7 @@ from telemetry.simulator.activities import Place
 from telemetry.simulator.pack import Pack
 from telemetry.simulator.robot import Config, Robot
 
+BARE = {"token": "secret", "capabilities": [], "places": []}
 MISSION = "0c9f6a1e-30a4-4b8e-8f4e-5e2a35c5f001"
 
 
@@ -209,6 +210,55 @@ async def test_a_robot_that_dies_is_started_again_and_one_that_hangs_is_stopped_
         assert pack.processes["RB-001"].returncode == -signal.SIGKILL
 
 
+async def hear_all(socket, until, step=None):
+    """Every critical message up to this one, each stored."""
+    heard = []
+    async with asyncio.timeout(10):
+        while not heard or (heard[-1]["type"], heard[-1].get("step")) != (until, step):
+            frame = json.loads(await socket.recv())
+            if frame.get("channel") == "critical":
+                heard.append(frame)
+                await socket.send(protocol.ack(frame["msg_id"], "stored"))
+    return heard
+
+
+@pytest.mark.parametrize("applied", [0, 3])
+async def test_a_robot_that_is_killed_in_mid_mission_finishes_it_with_each_receipt_once(
+    site, monkeypatch, tmp_path, applied
+):
+    monkeypatch.setattr("telemetry.simulator.pack.RESTART_S", 0.0)
+    memory = str(tmp_path / "robots" / "RB-001.json")
+    pack = Pack([config(site.url) | {"memory": memory, "speed_up": 10}])
+    task = asyncio.create_task(pack.run())
+    waits = [
+        {"number": n, "command": "wait", "params": {"seconds": s}, "timeout_s": 60, "attempt": 1}
+        for n, s in ((1, 1), (2, 8), (3, 1))
+    ]
+    order = command("mission.assign", title="Wait", timeout_s=600, steps=waits)
+    try:
+        async with site.link() as socket:
+            await socket.send(order)
+            before = await hear_all(socket, "mission.step_started", 2)
+            os.kill(pack.processes["RB-001"].pid, signal.SIGKILL)
+            await pack.processes["RB-001"].wait()
+        async with site.link({1: applied}) as socket:
+            await socket.send(order)  # the site may not have seen its acknowledgement
+            after = await hear_all(socket, "mission.finished")
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    resent = {m["msg_id"]: m for m in after if m["session"] == 1}
+    assert [resent[m["msg_id"]] for m in before if m["seq"] > applied] == [m for m in before if m["seq"] > applied]
+    assert [m["seq"] for m in after if m["session"] == 2] == list(range(1, sum(m["session"] == 2 for m in after) + 1))
+    said = {m["msg_id"]: (m["type"], m.get("step")) for m in before + after if m["type"].startswith("mission.")}
+    assert list(said.values()) == [
+        ("mission.accepted", None),
+        *((f"mission.step_{what}", n) for n in (1, 2, 3) for what in ("started", "completed")),
+        ("mission.finished", None),
+    ]
+
+
 async def test_robots_die_with_their_parent(site):
     script = (
         "import asyncio, json, sys; from telemetry.simulator.pack import Pack;"
@@ -234,6 +284,7 @@ async def test_robots_die_with_their_parent(site):
         (None, "is not there"),
         ("{", "is not as"),
         ('{"url": "ws://x", "robots": [{"id": "RB-001"}]}', "is not as"),
+        (json.dumps({"url": "ws://x", "robots": [{**BARE, "id": "../RB-001"}]}), "is no robot's id"),
         ('{"url": "ws://x", "robots": []}', "names no robots"),
     ],
 )
@@ -265,3 +316,4 @@ async def test_the_command_ends_within_two_seconds_and_leaves_nothing(site, tmp_
         assert await process.wait() == 0
         assert time.monotonic() - began < 2
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert sorted(p.name for p in (tmp_path / "robots").iterdir()) == ["RB-001.json", "RB-002.json"]

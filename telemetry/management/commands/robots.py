@@ -11,11 +11,15 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from telemetry.simulator.memory import MEMORIES, file_of
 from telemetry.simulator.pack import Pack
 
 
 class Command(BaseCommand):
-    help = "Run simulated robots until Ctrl-C. Which ones, and their tokens, stand in robots.json (made by the demo)."
+    help = (
+        "Run simulated robots until Ctrl-C. Which ones, and their tokens, stand in robots.json (made by the demo); "
+        "what they remember, in a folder `robots` beside it."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -33,6 +37,7 @@ class Command(BaseCommand):
                 {key: robot[key] for key in ("id", "token", "capabilities")}
                 | {"places": [[p["name"], p["x"], p["y"], p.get("theta", 0.0)] for p in robot["places"]]}
                 | {"start": robot.get("start", ""), "url": demo["url"], "speed_up": speed_up, "seed": seed}
+                | {"memory": str(file_of(file.parent / MEMORIES, robot["id"]))}
                 for robot in demo["robots"][:count]
             ]
         except FileNotFoundError:
