@@ -105,6 +105,9 @@ class Link:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
+            except asyncio.CancelledError:
+                socket.transport.close()  # the robot is switched off: it does not wait for the site to say goodbye
+                raise
             finally:
                 for task in tasks:
                     task.cancel()

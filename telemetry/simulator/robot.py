@@ -6,6 +6,7 @@ The robot's id is in the command line, so that one robot's process can be found.
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import signal
 import sys
@@ -134,6 +135,7 @@ def main() -> None:
     config = msgspec.json.decode(sys.stdin.readline(), type=Config)
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_main(config))
+    os._exit(0)  # all is kept; a whole pack that takes its interpreters apart needs longer than it is given to stop
 
 
 if __name__ == "__main__":

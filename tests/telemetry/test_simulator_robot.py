@@ -190,7 +190,7 @@ async def test_each_robot_is_a_process_that_is_found_by_its_id_and_hides_its_tok
         with suppress(asyncio.CancelledError):
             await task
         assert time.monotonic() - began < 2
-    assert all(process.returncode is not None for process in pack.processes.values())
+    assert {process.returncode for process in pack.processes.values()} == {0}  # none had to be killed
 
 
 async def test_a_robot_that_dies_is_started_again_and_one_that_hangs_is_stopped_all_the_same(site, monkeypatch):
