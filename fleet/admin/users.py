@@ -25,8 +25,10 @@ class RoleUserAdmin(KeptAdmin, UserAdmin):
     role_fieldsets = (
         (None, {"fields": ("username", "password")}),
         ("Person", {"fields": ("first_name", "last_name", "email")}),
-        ("Access", {"fields": ("is_active", "is_staff", "groups"), "description": "A role says what a person may do."}),
+        ("Access", {"fields": ("is_active", "groups")}),
     )
+
+    add_fieldsets = (*UserAdmin.add_fieldsets, ("Access", {"fields": ("groups",)}))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("groups")
@@ -43,7 +45,16 @@ class RoleUserAdmin(KeptAdmin, UserAdmin):
         # a password or an e-mail address set for somebody is that somebody's rights
         return not obj.is_superuser and _rights(obj) <= request.user.get_all_permissions()
 
+    def save_related(self, request: Any, form: Any, formsets: Any, change: bool) -> None:
+        """A role opens these pages too: without them a supervisor could draw up nothing."""
+        super().save_related(request, form, formsets, change)
+        if not form.instance.is_staff and form.instance.groups.exists():
+            form.instance.is_staff = True
+            form.instance.save(update_fields=["is_staff"])
+
     def formfield_for_manytomany(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if db_field.name == "groups":
+            kwargs |= {"label": "Roles", "help_text": "What this person may do. A role opens the admin pages too."}
         if db_field.name == "groups" and not request.user.is_superuser:
             mine = request.user.get_all_permissions()
             groups = Group.objects.prefetch_related("permissions__content_type")

@@ -231,6 +231,26 @@ def test_an_admin_gives_roles_and_nothing_else(client, admin_person):
     assert not person.user_permissions.exists()
 
 
+def test_a_new_person_gets_the_role_on_the_same_page_and_may_enter(client, admin_person):
+    client.force_login(admin_person)
+    role = Group.objects.get(name="supervisor")
+    new = {"username": "Uma", "password1": "another horse battery", "password2": "another horse battery"}
+    client.post("/admin/auth/user/add/", {**new, "usable_password": "true", "groups": [role.pk]})
+    person = User.objects.get(username="Uma")
+    assert (list(person.groups.all()), person.is_staff, person.is_superuser) == ([role], True, False)
+    client.force_login(person)
+    assert client.get("/admin/missions/mission/add/").status_code == 200
+
+
+def test_a_role_given_later_opens_the_admin_pages(client, admin_person):
+    client.force_login(admin_person)
+    person = User.objects.create_user("Vic", password="correct horse battery")
+    change(client, person)
+    assert not User.objects.get(pk=person.pk).is_staff
+    change(client, person, groups=[Group.objects.get(name="auditor").pk])
+    assert User.objects.get(pk=person.pk).is_staff
+
+
 def test_an_admin_cannot_give_a_group_with_more_rights(client, admin_person):
     client.force_login(admin_person)
     gods = Group.objects.create(name="gods")
