@@ -5,7 +5,7 @@ The same `Change.apply` serves the live path and the replay, so a row can only b
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -284,7 +284,16 @@ def sentence(event: Any) -> str:
         return str(event.kind)
     for item in data.get("steps", ()) if len(data.get("steps", ())) == 1 else ():
         data = {**item, "step": item["number"], **data}
-    return str(known.text.format_map(_Blank(data))).strip().removesuffix(":")
+    words = str(known.text.format_map(_Blank(data | _labels(event.kind, data)))).strip()
+    return words.removesuffix(" ()").strip().removesuffix(":")
+
+
+def _labels(kind_name: str, data: Mapping[str, Any]) -> dict[str, str]:
+    """Codes of the aggregate's own columns, as its model words them: operator is "cancelled by a person"."""
+    aggregate = AGGREGATES.get(kind_name.partition(".")[0])
+    columns = _columns(aggregate.model) if aggregate else {}
+    choices = {name: dict(f.flatchoices) for name, f in columns.items() if name in data and f.choices}
+    return {name: str(of[data[name]]).lower() for name, of in choices.items() if data[name] in of}
 
 
 class _Blank(dict[str, Any]):

@@ -43,7 +43,7 @@ kind("mission.step_completed", "Step {step} completed {result}", transition="com
 kind("mission.step_started", "Step {step} begins", transition="next_step", sets=f"{_STEP_BEGINS} step_left_s")
 kind("mission.succeeded", "Finished by the robot", transition="succeed", sets=f"{_ENDS} {_ASKED} robot_lost_at",
      notes="inferred")  # fmt: skip
-kind("mission.aborted", "Aborted ({abort_reason}) {abort_detail}", transition="abort",
+kind("mission.aborted", "Aborted: {abort_reason} ({abort_detail})", transition="abort",
      sets=f"{_ENDS} {_ASKED} abort_reason abort_detail robot_lost_at")  # fmt: skip
 
 # facts beside the state
@@ -74,7 +74,7 @@ kind("mission.paused", "Paused by the robot", "paused_at paused_due_at step_left
 kind("mission.resumed", "Resumed by the robot", "paused_at paused_due_at step_left_s mission_left_s step_due_at "
      "mission_due_at finished_due_at word_session word_seq")  # fmt: skip
 kind("mission.paused_long", "Still paused", "paused_due_at")
-kind("mission.stop_requested", "Stopping ({abort_reason}) {abort_detail}",
+kind("mission.stop_requested", "Stopping: {abort_reason} ({abort_detail})",
      f"{_STOP} undelivered_due_at accepted_due_at step_due_at mission_due_at finished_due_at robot_lost_due_at "
      f"{_ASKED}")  # fmt: skip
 kind("mission.stop_resent", "Stop sent again", "stop_due_at")

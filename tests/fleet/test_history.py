@@ -88,6 +88,8 @@ def test_events_name_who_and_why(dispatched, supervisor):
 def test_sentences_show_what_a_robot_said_as_it_is(robot):
     event = Event(kind="robot.faulted", data=json.dumps({"fault": "<b>{x}</b>"}))
     assert sentence(event) == "Fault: <b>{x}</b>"
+    event = Event(kind="robot.faulted", data=json.dumps({"fault": "crash in main()"}))
+    assert sentence(event) == "Fault: crash in main()"
     assert sentence(Event(kind="robot.unheard_of", data="{}")) == "robot.unheard_of"
 
 
@@ -164,3 +166,20 @@ def test_edited_steps_shrink_and_grow(mission, supervisor):
     assert Step.objects.filter(mission=mission).count() == 5
     with pytest.raises(mission_actions.Refused, match="changed since you looked"):
         mission_actions.edit_mission(mission.pk, steps=[wait], version=2, **common)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "words"),
+    [
+        ("mission.stop_requested", {"abort_reason": "operator", "abort_detail": "aisle 3 is blocked"},
+         "Stopping: cancelled by a person (aisle 3 is blocked)"),
+        ("mission.aborted", {}, "Aborted"),  # the reason was given when it was told to stop
+        ("mission.aborted", {"abort_reason": "timeout"}, "Aborted: timeout"),
+        ("mission.aborted", {"abort_reason": "robot_fault", "abort_detail": "crash in main()"},
+         "Aborted: robot fault (crash in main())"),
+        ("mission.aborted", {"abort_reason": "of_later"}, "Aborted: of_later"),
+        ("robot.mode_changed", {"mode": "idle"}, "Now idle"),
+    ],
+)  # fmt: skip
+def test_sentences_word_codes_and_leave_out_what_is_not_there(kind, data, words):
+    assert sentence(Event(kind=kind, data=json.dumps(data))) == words
