@@ -25,3 +25,16 @@ document.addEventListener("keydown", (event) => {
   open.open = false;
   open.querySelector("summary").focus();
 });
+
+// While something that was asked for is under way (stopping, dispatching), the page asks how it stands, for a minute.
+const ASK_EVERY_MS = 1500;
+const busy = () => document.querySelector("#content .page-head .said.info");
+const disturbs = () => document.hidden || document.querySelector("#content details.ask[open], #content input:focus");
+for (let asked = 0; busy() && asked < 40; asked++) {
+  await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS));
+  if (disturbs()) continue;
+  const answer = await fetch(location.href).catch(() => null);
+  if (!answer?.ok || answer.redirected) continue;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
+  if (fresh && !disturbs()) document.getElementById("content").replaceWith(fresh);
+}

@@ -5,7 +5,10 @@ import pytest
 from fleet import actions as robots
 from fleet.history import by_user
 from fleet.models import Event
+from missions import actions as missions
+from missions.facts import Accepted, Cancelled, Delivered
 from missions.models import Mission
+from tests.actors import tell
 from tests.eventually import eventually
 
 pytestmark = pytest.mark.browser
@@ -79,8 +82,24 @@ def test_the_form_works_without_scripts(sign_in, supervisor, robot):
     assert mission.dispatched_at
     page.locator("summary", has_text="Cancel").click()
     page.get_by_label("Reason").fill("wrong aisle")
-    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("button", name="Cancel this mission").click()
     eventually(lambda: Mission.objects.get().abort_detail == "wrong aisle", timeout_s=5)
+
+
+def test_a_page_that_says_stopping_learns_how_it_ended(sign_in, supervisor, dispatched):
+    """Without a reload, but never under an unfolded question."""
+    tell(dispatched, Delivered(), Accepted(1))
+    missions.cancel_mission(dispatched.pk, by=by_user(supervisor), reason="blocked aisle")
+    page = sign_in(supervisor)
+    page.goto(f"/admin/missions/mission/{dispatched.pk}/change/")
+    said = page.locator(".page-head .said")
+    assert "Stopping" in said.inner_text()
+    page.locator("summary", has_text="Cancel").click()
+    tell(dispatched, Cancelled(1))
+    page.wait_for_timeout(2000)
+    assert "Stopping" in said.inner_text()
+    page.keyboard.press("Escape")
+    page.locator(".page-head .said", has_text="Aborted: cancelled by a person").wait_for(timeout=5000)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
