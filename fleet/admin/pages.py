@@ -70,7 +70,7 @@ class Button:
     """One thing a person may do to a row.
 
     `run(request, row)` calls an action and returns the sentence to report, or a response of its own. `confirm` says what
-    it touches (asked once, before), `asks` names the one text that goes with it, `versioned` sends what the user saw.
+    it touches (asked once, before), `yes` is the word on the button that does it, `asks` names the one text that goes with it, `versioned` sends what the user saw.
     """
 
     verb: str
@@ -79,6 +79,7 @@ class Button:
     run: Callable[[HttpRequest, Any], str | HttpResponse]
     shown: Callable[[Any], bool] = lambda row: True
     confirm: str = ""
+    yes: str = ""
     asks: str = ""
     versioned: bool = False
     look: str = ""  # primary, danger

@@ -60,12 +60,12 @@ class MissionList(ChangeList):
 
 def _dispatch(request: HttpRequest, mission: Mission) -> str:
     actions.dispatch_mission(mission.pk, by=by_user(request.user), version=seen_version(request))
-    return f"Dispatching “{mission.title}” to {mission.robot_id}…"
+    return f"Dispatching “{mission.title}” to {mission.robot}…"
 
 
 def _pause(request: HttpRequest, mission: Mission) -> str:
     actions.pause_mission(mission.pk, by=by_user(request.user))
-    return f"Pausing “{mission.title}”… {mission.robot_id} says when it has paused."
+    return f"Pausing “{mission.title}”… {mission.robot} says when it has paused."
 
 
 def _resume(request: HttpRequest, mission: Mission) -> str:
@@ -74,7 +74,7 @@ def _resume(request: HttpRequest, mission: Mission) -> str:
 
 
 CANCELLED = {
-    "stopping": "Stopping “{0.title}”… {0.robot_id} has to confirm that it has stopped.",
+    "stopping": "Stopping “{0.title}”… {0.robot} has to confirm that it has stopped.",
     "already stopping": "“{0.title}” is already stopping.",
     "aborted": "“{0.title}” is cancelled. No robot had it.",
     "already ended": "“{0.title}” had already ended.",
@@ -113,6 +113,7 @@ class MissionAdmin(PageAdmin):
         Button(
             "cancel", "Cancel…", "missions.cancel_mission", _cancel, shown=is_open, look="danger", asks="Reason",
             confirm="The robot that has it is stopped first; then the mission ends for good. It cannot be revived.",
+            yes="Cancel this mission",
         ),
     )  # fmt: skip
 

@@ -177,7 +177,7 @@ def test_buttons_steer_and_report(client, supervisor, mission):
         answer = client.post(page(mission, verb), data, follow=True)
         return [str(m) for m in answer.context["messages"]]
 
-    assert press("dispatch", version=mission.version) == ["Dispatching “Fetch” to RB-001…"]
+    assert press("dispatch", version=mission.version) == ["Dispatching “Fetch” to Ella…"]
     assert press("dispatch", version=mission.version) == [
         "It has changed since you looked. Read it again and decide anew."
     ]
