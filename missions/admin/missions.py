@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin, seen_version
 from fleet.admin.timeline import ago, clock, timeline
@@ -90,8 +91,8 @@ def _cancel(request: HttpRequest, mission: Mission) -> str:
 class MissionAdmin(PageAdmin):
     page_template = "admin/drover/mission.html"
     form_template = "admin/drover/mission_form.html"
-    list_display = ("title", "condition", "robot_link", "progress", "waits", "age", "who")
-    list_filter = (ShownFilter, "state", "site", ("robot", admin.RelatedOnlyFieldListFilter))
+    list_display = ("title", "condition", "robot_link", "progress", "why", "age", "who")
+    list_filter = (ShownFilter, "state", "ended_at", "site", ("robot", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("robot", "site")
     search_fields = ("title", "id", "robot__id", "robot__name", "created_by")
     search_help_text = "Title, mission id, robot, or who drew it up"
@@ -147,9 +148,10 @@ class MissionAdmin(PageAdmin):
             mission.done_n, mission.steps_n, mission.steps_n or 1, mission.done_n,
         )  # fmt: skip
 
-    @admin.display(description="why it waits")
-    def waits(self, mission: Any) -> str:
-        return mission.waits_for
+    @admin.display(description="why")
+    def why(self, mission: Any) -> str:
+        """Why it waits, or why it was stopped."""
+        return str(mission.waits_for or Truncator(mission.abort_detail).chars(200))
 
     @admin.display(description="age", ordering="created_at")
     def age(self, mission: Mission) -> SafeString:

@@ -339,6 +339,20 @@ def test_the_list_asks_as_much_for_200_rows_as_for_5(client, supervisor, robot, 
     assert queries() == few
 
 
+def test_the_list_says_why_a_mission_was_aborted(client, auditor, mission, supervisor):
+    actions.cancel_mission(mission.pk, by=by_user(supervisor), reason="<b>blocked</b> aisle")
+    client.force_login(auditor)
+    html = client.get(f"{LIST}?state__exact=aborted&ended_at__isnull=False").content.decode()
+    assert "Aborted: cancelled by a person" in html and "&lt;b&gt;blocked&lt;/b&gt; aisle" in html
+
+
+def test_a_refused_page_says_what_to_do(client, auditor):
+    client.force_login(auditor)
+    for url, status, words in ((ADD, 403, "An admin can give you another role"), ("/nowhere/", 404, "no such page")):
+        answer = client.get(url)
+        assert (answer.status_code, words in answer.content.decode()) == (status, True)
+
+
 def test_the_list_answers_who_where_how_far_and_why(client, auditor, dispatched, supervisor):
     tell(dispatched, facts.Accepted(1), facts.StepCompleted(1, 1, 1))
     draw(dispatched.robot, supervisor, 1)
