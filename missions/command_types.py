@@ -147,7 +147,7 @@ def validate(
     typed = _typed(known, params)
     place = getattr(typed, "place", "")
     if place and place not in places:
-        raise Invalid("place", f"{place} is no place of this site.")
+        raise Invalid("place", f"{place} is no place of this site. Choose one of the list.")
     stored: dict[str, Any] = msgspec.to_builtins(typed)
     return stored
 

@@ -34,7 +34,7 @@ function fitInputs(row) {
 function checkPlace(row) {
   const input = part(row, "place");
   const unknown = !input.disabled && input.value && site.value && !placesHere().includes(input.value);
-  input.setCustomValidity(unknown ? `${input.value} is no place of this site.` : "");
+  input.setCustomValidity(unknown ? `${input.value} is no place of this site. Choose one of the list.` : "");
 }
 
 function fitRobot() {

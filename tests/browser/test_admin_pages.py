@@ -59,7 +59,9 @@ def test_a_place_of_another_site_is_refused_before_it_is_sent(sign_in, superviso
     assert place.input_value() == "Dock A"
     place.fill("Mars")
     page.get_by_role("button", name="Save", exact=True).click()
-    assert place.evaluate("input => input.validationMessage") == "Mars is no place of this site."
+    assert (
+        place.evaluate("input => input.validationMessage") == "Mars is no place of this site. Choose one of the list."
+    )
     place.fill("Shelf 3")
     page.get_by_role("button", name="Save", exact=True).click()
     page.wait_for_url("**/change/")
