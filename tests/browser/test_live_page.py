@@ -136,6 +136,15 @@ def test_typed_text_focus_and_selection_survive_pushes(fleet, robot, other_robot
     assert fleet.evaluate("document.activeElement.id") == "stop-RB-002"
 
 
+def test_a_search_that_finds_nothing_says_so(fleet, robot):
+    nothing = fleet.get_by_text("No robot fits")
+    assert not nothing.is_visible()
+    fleet.locator("#find").fill("zzz")
+    nothing.wait_for()
+    fleet.keyboard.press("Escape")
+    nothing.wait_for(state="hidden")
+
+
 def test_stop_is_one_click_and_release_asks_first(fleet, robot):
     card(fleet).hover()
     fleet.locator("#stop-RB-001").click()
