@@ -133,9 +133,7 @@ def _command_line(request: HttpRequest, robot: Robot, token: str) -> str:
         "url": f"{scheme}://{request.get_host()}/robot/v1/ws", "id": robot.pk, "token": token,
         "capabilities": robot.brand.capabilities, "places": places, "start": places[0][0] if places else "",
     }  # fmt: skip
-    return (
-        f"echo {shlex.quote(json.dumps(config, ensure_ascii=False))} | python -m telemetry.simulator.robot {robot.pk}"
-    )
+    return f"echo {shlex.quote(json.dumps(config, ensure_ascii=False))} | .venv/bin/python -m telemetry.simulator.robot {robot.pk}"
 
 
 @admin.register(Robot)

@@ -105,7 +105,7 @@ def test_the_command_line_runs_a_robot_and_nothing_else(client, admin_person, ro
     client.force_login(admin_person)
     answer = client.post(f"{ROBOT}issue/")
     words = shlex.split(answer.context["command_line"])
-    assert (words[0], words[2:]) == ("echo", ["|", "python", "-m", "telemetry.simulator.robot", "RB-001"])
+    assert (words[0], words[2:]) == ("echo", ["|", ".venv/bin/python", "-m", "telemetry.simulator.robot", "RB-001"])
     config = msgspec.json.decode(words[1], type=Config)
     assert (config.id, config.token) == ("RB-001", answer.context["token"])
     assert "'; touch /tmp/x; '" in [p.name for p in config.places]
