@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fleet.console import Console
 from fleet.tether import tied
 
-EARLY_DEATHS = 5  # a child that dies this often before it is ready is given up
+EARLY_DEATHS = 5  # a child that dies this often before it is ready, with all below it up, is given up
 BACKOFF_S = (0.1, 0.3, 1.0, 2.0)  # wait before the next start, by deaths in a row; the last one repeats
 CALM_S = 10.0  # a child that was up this long starts with a clean record and at once
 PROBE_EVERY_S = 0.05
@@ -61,6 +61,7 @@ class _Kept:
     program: Program
     up: asyncio.Future[None]  # resolved when it is ready for the first time
     process: asyncio.subprocess.Process | None = None
+    is_up: bool = False
     task: asyncio.Task[None] | None = None
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=40))
 
@@ -117,24 +118,30 @@ class Supervisor:
             except (OSError, subprocess.SubprocessError) as exc:
                 return self._give_up(kept, Failed(program.name, f"could not be started ({exc})", kept.tail))
             try:
-                up = await self._comes_up(program, kept.process)
+                up = kept.is_up = await self._comes_up(program, kept.process)
                 if up and not kept.up.done():
                     kept.up.set_result(None)
                 code = await kept.process.wait()
             finally:
+                kept.is_up = False
                 if kept.process.returncode is not None:
                     _sweep(kept.process)  # its own children
             if up and time.monotonic() - began > CALM_S:
                 deaths = 0
-            deaths += 1
+            if up or self._has_ground(program):
+                deaths += 1
             if not up and deaths >= EARLY_DEATHS:
                 await self._last_words()
                 return self._give_up(kept, Failed(program.name, f"ended {deaths} times before it was up", kept.tail))
-            wait_s = 0.0 if up and deaths == 1 else BACKOFF_S[min(deaths, len(BACKOFF_S)) - 1]
+            wait_s = 0.0 if up and deaths == 1 else BACKOFF_S[min(max(deaths, 1), len(BACKOFF_S)) - 1]
             self.console.say(
                 f"{program.name} {_ended(code)}; starting it again" + (f" in {wait_s:g} s" if wait_s else "")
             )
             await asyncio.sleep(wait_s)
+
+    def _has_ground(self, program: Program) -> bool:
+        """All that it stands on is up: what dies while a database recovers is not to blame."""
+        return all(k.is_up for k in self._kept if k.program.tier < program.tier)
 
     async def _comes_up(self, program: Program, process: asyncio.subprocess.Process) -> bool:
         """True once it is up, False when it ended before (or hung until we ended it)."""

@@ -41,6 +41,22 @@ async def test_a_program_that_dies_early_five_times_is_given_up(supervisor):
     assert supervisor.gave_up.result().tail == ["no such thing"] * 5
 
 
+async def test_a_program_is_not_given_up_while_a_store_below_it_recovers(supervisor, tmp_path):
+    async def answers() -> bool:
+        return (tmp_path / "recovered").exists()
+
+    store = supervisor.start(python("store", "import time; time.sleep(60)", ready=answers))
+    code = "import os; open(os.environ['HERE'] + '/tries', 'a').write('x'); raise SystemExit(3)"
+    web = supervisor.start(python("web", code, tier=1))
+    tries = tmp_path / "tries"
+    await eventually_async(lambda: tries.exists() and tries.stat().st_size > module.EARLY_DEATHS + 1, 10)
+    assert not supervisor.gave_up.done()
+    (tmp_path / "recovered").touch()
+    await store
+    with pytest.raises(Failed, match="web ended 5 times before it was up"):  # now it is its own fault
+        await web
+
+
 async def test_a_program_that_is_not_vital_takes_nothing_down(supervisor):
     with pytest.raises(Failed):
         await supervisor.start(python("extra", "raise SystemExit(1)", vital=False))
