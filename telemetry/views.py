@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.safestring import mark_safe
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from fleet import actions as robots
 from fleet.commit import Conflict
@@ -85,7 +85,7 @@ MISSION_VERBS = {
 }
 
 
-@require_GET
+@require_safe
 @login_required
 @permission_required(access.VIEW, raise_exception=True)
 def fleet(request: HttpRequest) -> HttpResponse:

@@ -44,7 +44,7 @@ def test_sign_in_and_out(client, supervisor):
 @pytest.mark.parametrize(("who", "status"), [(who, 403 if who == "outsider" else 200) for who in ROLES])
 def test_who_may_see_the_fleet(client, people, robot, who, status):
     client.force_login(people[who])
-    assert client.get("/fleet/").status_code == status
+    assert client.get("/fleet/").status_code == client.head("/fleet/").status_code == status
 
 
 @pytest.mark.parametrize(
