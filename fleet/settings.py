@@ -124,9 +124,16 @@ DATABASES = {"default": database(env("DATABASE_URL", "postgresql:///drover"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Two Redis roles. Durable: streams and dedupe (append-only file, `always`, noeviction).
-# Live: snapshots, dirty signals; may lose everything at any time.
+# Live: snapshots, dirty signals, channel layer; may lose everything at any time.
 REDIS_URL = env("REDIS_URL", "redis://127.0.0.1:6379/0")
 LIVE_REDIS_URL = env("LIVE_REDIS_URL", "redis://127.0.0.1:6380/0")
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        # redis-py's default of 5 s cuts idle sockets while the layer waits
+        "CONFIG": {"hosts": [{"address": LIVE_REDIS_URL, "socket_timeout": 15}]},
+    }
+}
 
 PARTITIONS = number("DROVER_PARTITIONS", 8)  # streams in:{0..P-1}; drain them before changing it
 

@@ -9,7 +9,8 @@ class TelemetryConfig(AppConfig):
     def ready(self) -> None:
         from fleet import live
         from telemetry import snapshots
-        from telemetry.live import dirty
+        from telemetry.live import dirty, revocation
 
         live.source = snapshots.facts
         dirty.connect()
+        revocation.connect()

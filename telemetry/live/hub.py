@@ -19,7 +19,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from telemetry import snapshots
 from telemetry.gateways.vitals import uncut
-from telemetry.live import access, listening, loading
+from telemetry.live import access, listening, loading, revocation
 from telemetry.live.board import Board, Dirty, Viewer
 from telemetry.live.fragments import EVERYWHERE
 
@@ -62,6 +62,7 @@ class Hub:
         self.linked: bool | None = None  # to the live Redis; None: not known yet
         self._beat_now = asyncio.Event()
         self._wake = asyncio.Event()
+        self._access_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(1, "live-hub")  # its own thread has its own database connection
         self._redis: redis.asyncio.Redis | None = None
@@ -74,7 +75,7 @@ class Hub:
             self._redis = redis.asyncio.Redis.from_url(
                 self.redis_url, socket_timeout=1, socket_connect_timeout=1, retry=None
             )
-            for loop in (self._tick, self._listen, self._check, self._beat, self._guard):
+            for loop in (self._tick, self._listen, self._check, self._beat, self._guard, self._hear_revocations):
                 self._tasks.append(asyncio.create_task(_forever(loop), name=f"live hub {loop.__name__}"))
         self._wake.set()
         self._beat_now.set()
@@ -195,7 +196,10 @@ class Hub:
 
     async def _guard(self) -> None:
         """Closes the sockets of those who were signed out, or lost the permission."""
-        await asyncio.sleep(ACCESS_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ACCESS_S):
+                await self._access_changed.wait()
+        self._access_changed.clear()
         sockets = list(self.board.viewers)
         sessions = {s.session_key for s in sockets}  # one may have many pages open
         try:
@@ -205,6 +209,10 @@ class Hub:
         for socket in sockets:
             if code := verdicts[socket.session_key]:
                 await self._show_out(socket, code)
+
+    async def _hear_revocations(self) -> None:
+        await revocation.listen(self._access_changed.set)
+        await asyncio.sleep(RETRY_S)
 
     # --- means
 

@@ -11,7 +11,8 @@ from django.db import connections
 from django.test import Client
 
 from fleet.asgi import application
-from telemetry.live import hub
+from telemetry import snapshots
+from telemetry.live import hub, revocation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -110,14 +111,28 @@ async def test_a_server_that_goes_down_says_come_back(robot, session_of):
         await page.future
 
 
+async def told_at_once() -> None:
+    """The hub has joined the group that hears of access taken away."""
+    async with asyncio.timeout(5):
+        while not snapshots.client().exists(f"asgi:group:{revocation.GROUP}"):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("way", ["told over the channel layer", "found in the database"])
 async def test_who_is_signed_out_or_loses_the_permission_is_shown_out(
-    robot, session_of, supervisor, auditor, monkeypatch
+    robot, session_of, supervisor, auditor, monkeypatch, way
 ):
-    monkeypatch.setattr(hub, "ACCESS_S", 0.05)
+    told = way.startswith("told")
+    snapshots.client().delete(f"asgi:group:{revocation.GROUP}")
+    monkeypatch.setattr(hub, "ACCESS_S", 3600 if told else 0.05)
+    if not told:
+        monkeypatch.setattr(revocation, "tell", lambda: None)
     pages = {name: socket(session_of[name]) for name in ("supervisor", "auditor", "admin")}
     for page in pages.values():
         await page.connect()
         await said(page, "n")
+    if told:
+        await told_at_once()
 
     def take_away() -> None:
         supervisor.set_password("another one, so every session ends")
@@ -134,3 +149,22 @@ async def test_who_is_signed_out_or_loses_the_permission_is_shown_out(
         await pages[name].disconnect()
     await said(pages["admin"], "beat")
     await pages["admin"].disconnect()
+
+
+async def test_a_dead_live_redis_does_not_hold_up_a_sign_out(supervisor, unused_tcp_port, settings, caplog):
+    settings.CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "CONFIG": {"hosts": [f"redis://127.0.0.1:{unused_tcp_port}/0"]},
+        }
+    }
+
+    def sign_out() -> None:
+        client = Client()
+        client.force_login(supervisor)
+        client.logout()
+        connections.close_all()
+
+    async with asyncio.timeout(5):
+        await asyncio.to_thread(sign_out)
+    assert "the channel layer does not take a message" in caplog.text

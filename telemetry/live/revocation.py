@@ -1,0 +1,74 @@
+"""Access that was taken away is told to every hub at once, over the channel layer.
+
+A hint: each hub asks the database every 15 s anyway, so a lost message, or a live Redis that is down, costs seconds
+and not the promise of I11.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.signals import user_logged_out
+from django.db import transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save
+from redis import RedisError
+
+log = logging.getLogger(__name__)
+GROUP = "live.access"
+TIMEOUT_S = 0.5  # a hint never holds up who gives it
+RENEW_S = 3600  # members of a group are forgotten after a day
+
+
+async def listen(told: Callable[[], None]) -> None:
+    """Call `told` whenever somebody's access may have changed; returns when the link is lost."""
+    layer = get_channel_layer()
+    try:
+        # a plain name: what new_channel() gives shares one lock and one buffer between all loops of the process
+        channel = f"live.{uuid4().hex}"
+        while True:
+            await layer.group_add(GROUP, channel)
+            try:
+                async with asyncio.timeout(RENEW_S):
+                    while True:
+                        await layer.receive(channel)
+                        told()
+            except TimeoutError:
+                continue
+    except (RedisError, OSError) as error:
+        log.debug("lost the channel layer: %s", error)
+
+
+def tell() -> None:
+    """Have all hubs look again who may look."""
+    try:
+        async_to_sync(_send)()
+    except (RedisError, OSError, TimeoutError) as error:
+        log.warning("the channel layer does not take a message (%s); sockets are checked within 15 s", error)
+
+
+async def _send() -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        await get_channel_layer().group_send(GROUP, {"type": "access.changed"})
+
+
+def _changed(*, created: bool = False, action: str = "post_", **_: Any) -> None:
+    """Receiver: what a transaction changes counts once it is committed. A new user has no sockets yet."""
+    if not created and action.startswith("post_"):
+        transaction.on_commit(tell)
+
+
+def connect() -> None:
+    for signal, sender in (
+        (user_logged_out, None),
+        (post_save, User),
+        (post_delete, User),
+        (m2m_changed, User.groups.through),
+        (m2m_changed, User.user_permissions.through),
+        (m2m_changed, Group.permissions.through),
+    ):
+        signal.connect(_changed, sender=sender, dispatch_uid=f"live.revocation.{sender}")
