@@ -49,7 +49,8 @@ if not SECRET_KEY:
         DEBUG or "pytest" in sys.modules or set(sys.argv[1:2]) & {"run", "makemigrations", "collectstatic", "bench"}
     ):
         raise ImproperlyConfigured(
-            "SECRET_KEY is not set. Set it to a long random text (make run makes one), or DEBUG=1 to try things out."
+            f"SECRET_KEY is not set, and no `make run` runs on {VAR}. If one runs elsewhere, name its DROVER_VAR here too; "
+            "for a site of your own set SECRET_KEY to a long random text."
         )
     SECRET_KEY = "only-for-debug-and-tests-" + "x" * 40
 ALLOWED_HOSTS = env("ALLOWED_HOSTS", "127.0.0.1,localhost").split(",")
