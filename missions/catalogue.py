@@ -57,6 +57,7 @@ kind(
 kind("mission.delivered", "The robot has the assignment", "delivered_at undelivered_due_at accepted_due_at")
 kind("mission.undelivered", "Assignment not delivered yet; the link is down or the robot does not answer",
      "undelivered_due_at")  # fmt: skip
+kind("mission.accept_waits", "No answer to the assignment; the robot is not online", "accepted_due_at")
 kind("mission.accept_timeout", "No answer to the assignment; sent again (try {accept_tries})",
      "accepted_due_at accept_tries")  # fmt: skip
 kind("mission.step_timeout", "Step {step} took too long", f"step_due_at {_ASKED}", notes="step")

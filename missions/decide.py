@@ -19,6 +19,7 @@ from missions.models import FINAL, AbortReason, Outcome, State
 
 ACCEPTED_S = 10  # from transport ack to accepted
 ACCEPT_TRIES = 5
+ACCEPT_WAITS_S = 30  # until a robot that is not online is looked at again
 UNDELIVERED_S = 60  # until it is said that an assignment waits for the link
 UNDELIVERED_ONLINE_S = 180  # a robot that is online and takes nothing this long gets nothing
 FINISHED_S = 10  # from the last step to finished
@@ -261,6 +262,9 @@ def _undelivered_passed(change: Change, fact: facts.Due, now: datetime) -> None:
 
 def _accepted_passed(change: Change, fact: facts.Due, now: datetime) -> None:
     mission = change.row
+    if not fact.online:  # tries count only while the link is up
+        change.record("mission.accept_waits", accepted_due_at=now + timedelta(seconds=ACCEPT_WAITS_S))
+        return
     if mission.accept_tries >= ACCEPT_TRIES:
         _undeliverable(change, now, f"no answer to the assignment after {mission.accept_tries} tries")
         return

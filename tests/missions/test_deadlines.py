@@ -99,15 +99,24 @@ def test_accepted_is_asked_for_five_times_with_the_same_message(dispatched):
     tell(dispatched, Delivered())
     for number in range(2, 6):
         Command.objects.filter(kind="mission.assign").update(state="delivered")
-        pass_(dispatched, "accepted")
+        pass_(dispatched, "accepted", online=True)
         assert again(dispatched).accept_tries == number
         assert Command.objects.get(kind="mission.assign").state == "open"
-    pass_(dispatched, "accepted")
+    pass_(dispatched, "accepted", online=True)
     stopping = again(dispatched)
     assert (stopping.state, stopping.abort_reason) == ("pending", "undeliverable")
     assert Command.objects.get(kind="mission.assign").state == "dead"
     assert DeadLetter.objects.get().tries == 5
     assert due_kinds(dispatched) == {"stop"}
+
+
+def test_accepted_is_not_counted_against_a_robot_that_is_not_online(dispatched):
+    tell(dispatched, Delivered())
+    for _ in range(7):
+        pass_(dispatched, "accepted", online=False)
+    waiting = again(dispatched)
+    assert (waiting.accept_tries, waiting.state, due_kinds(dispatched)) == (1, "pending", {"accepted"})
+    assert not Command.objects.filter(kind="mission.assign", state="dead").exists()
 
 
 def test_step_asks_before_it_aborts(running):
