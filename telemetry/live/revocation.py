@@ -7,10 +7,10 @@ and not the promise of I11.
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
-from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.signals import user_logged_out
@@ -20,8 +20,9 @@ from redis import RedisError
 
 log = logging.getLogger(__name__)
 GROUP = "live.access"
-TIMEOUT_S = 0.5  # a hint never holds up who gives it
+TIMEOUT_S = 0.5
 RENEW_S = 3600  # members of a group are forgotten after a day
+sender = ThreadPoolExecutor(1, "live-revocation")
 
 
 async def listen(told: Callable[[], None]) -> None:
@@ -44,9 +45,13 @@ async def listen(told: Callable[[], None]) -> None:
 
 
 def tell() -> None:
-    """Have all hubs look again who may look."""
+    """Have all hubs look again who may look. Returns at once: a thread of its own does the sending."""
+    sender.submit(_tell)
+
+
+def _tell() -> None:
     try:
-        async_to_sync(_send)()
+        asyncio.run(_send())
     except (RedisError, OSError, TimeoutError) as error:
         log.warning("the channel layer does not take a message (%s); sockets are checked within 15 s", error)
 
