@@ -6,7 +6,8 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-WAITING := tests/run tests/chaos tests/browser tests/bench  # real processes, one at a time
+WAITING := tests/browser tests/run  # real processes, two files at a time
+ALONE := tests/chaos tests/bench  # what is killed or measured, one at a time
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -19,10 +20,11 @@ run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER
 test: test-quick test-processes  ## all tests
 
 test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in parallel
-	@$(PY) -m pytest -q -n 2 $(WAITING:%=--ignore %)
+	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(ALONE))
 
 test-processes: $(VENV)/dev.stamp
-	@$(PY) -m pytest -q $(WAITING)
+	@$(PY) -m pytest -q -n 2 --dist loadfile $(WAITING)
+	@$(PY) -m pytest -q $(ALONE)
 
 lint: $(VENV)/dev.stamp  ## style, types, import directions, missing migrations
 	@$(PY) -m ruff check .

@@ -34,7 +34,7 @@ from telemetry.worker import BATCH, Worker, prepare
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
     """(machine, rows). Needs empty stores of its own."""
-    preloaded, robot_count, rounds, singles = (2_000, 200, 3, 60) if quick else (1_000_000, 200, 9, 600)
+    preloaded, robot_count, rounds, singles = (1_000, 40, 2, 20) if quick else (1_000_000, 200, 9, 600)
     connection_created.connect(prepare, dispatch_uid="worker.prepare")  # as in a worker's process
     about = machine(Path(settings.VAR), **stores_in_words())
     call_command("migrate", verbosity=0)
