@@ -7,9 +7,9 @@ KINDS = (
     # column,          what happens when it passes
     ("undelivered", "say so; the assignment waits for the robot's link"),
     ("accepted", "send the assignment again; after 5 tries stop and abort as undeliverable"),
-    ("step", "ask the robot, then stop and abort with reason timeout"),
-    ("finished", "ask the robot, then end the mission by its answer"),
-    ("mission", "ask the robot, then stop and abort with reason timeout"),
+    ("step", "ask about the step, then stop and abort with reason timeout"),
+    ("finished", "ask whether it has finished, then end the mission by the answer"),
+    ("mission", "ask about the mission, then stop and abort with reason timeout"),
     ("answer", "go on without the robot's answer"),
     ("stop", "abort without confirmation and hold the robot"),
     ("robot_lost", "stop and abort with reason robot fault"),
