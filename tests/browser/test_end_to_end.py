@@ -91,6 +91,9 @@ def draw_up(page) -> str:
 
 def test_a_mission_goes_from_admin_to_success_before_the_eyes_of_a_supervisor(copy, visit):
     eventually(lambda: "2 online" in copy.manage("status").stdout, 40, "both robots online")
+    web, worker = copy.pid("daphne", "fleet.asgi"), copy.pid("manage.py worker")
+    robot, other_robot = (copy.pid("telemetry.simulator.robot", robot_id) for robot_id in ("RB-001", "RB-002"))
+    assert len({web, worker, robot, other_robot}) == 4
     admin, board = visit("admin"), visit("supervisor")
     mission = draw_up(admin)
 
@@ -114,7 +117,6 @@ def test_a_mission_goes_from_admin_to_success_before_the_eyes_of_a_supervisor(co
     eventually(lambda: is_shown("executing", "1/3"), 10)
     eventually(lambda: is_shown("executing", "2/3"), 30)
 
-    robot = copy.pid("telemetry.simulator.robot", "RB-001")
     os.kill(robot, signal.SIGSTOP)
     board.wait_for_timeout(500)  # what it had said before is applied
     frozen, since = shown(), time.monotonic()
