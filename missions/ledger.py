@@ -1,7 +1,7 @@
 """Unit of work: rows read under lock, facts told to them, all written once (worker, actions, deadlines alike)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,7 @@ from fleet import decide as robot_rules
 from fleet.commit import commit, load
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
-from fleet.models import Command, CommandState, Presence
+from fleet.models import Brand, Command, CommandState, Presence
 from missions import decide as mission_rules
 from missions import facts
 from missions.models import OPEN, DeadLetter, Direction, Mission, State
@@ -30,6 +30,7 @@ class Ledger:
     robots: dict[str, Change]
     missions: dict[UUID, Change]
     running: dict[str, UUID]
+    brands: dict[int, int] = field(default_factory=dict)  # brand → abandon_after_s, once somebody asked
 
     @classmethod
     def open(cls, robot_ids: Iterable[str] = (), mission_ids: Iterable[UUID] = (), *, now: datetime) -> "Ledger":
@@ -81,10 +82,16 @@ class Ledger:
         if after == before:
             return
         if after == Presence.OFFLINE:
-            lost = facts.RobotLost(change.row.brand.abandon_after_s)
+            lost = facts.RobotLost(self._abandon_after_s(change.row.brand_id))
             self.tell_running(change.row.pk, lost, origin, at)
         elif after == Presence.ONLINE:
             self.tell_running(change.row.pk, facts.RobotBack(), origin, at)
+
+    def _abandon_after_s(self, brand_id: int) -> int:
+        """Read once for all brands: a whole fleet may go offline in one sweep."""
+        if not self.brands:
+            self.brands = dict(Brand.objects.values_list("pk", "abandon_after_s"))
+        return self.brands[brand_id]
 
     def tell_mission(self, mission_id: UUID, fact: Any, origin: Origin, at: datetime | None = None) -> Verdict:
         """A fact about a mission; its robot hears what follows for it."""
