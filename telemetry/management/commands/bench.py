@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from bench.report import show
-from bench.stores import stores
+from fleet.throwaway import stores
 
 BENCHES = ("pipeline",)
 _INSIDE = "DROVER_BENCH_STORES"
