@@ -1,10 +1,10 @@
-"""Event catalogue of robots: every column of Robot, Hold and RobotCredential that can change has its event here."""
+"""Event catalogue of robots and people: every column of theirs that can change has its event here."""
 
 from django.db.models import Q
 
 from fleet import signals
 from fleet.history import AGGREGATES, Aggregate, kind
-from fleet.models import Hold, Robot, RobotCredential
+from fleet.models import Hold, Membership, Person, Robot, RobotCredential
 
 AGGREGATES["robot"] = Aggregate(
     prefix="robot",
@@ -35,3 +35,10 @@ kind("robot.hold_released", "Hold released by {released_by}", "holds.released_at
 kind("robot.credential_issued", "Credential issued: {label}", "credentials.label credentials.issued_at",
      notes="label")  # fmt: skip
 kind("robot.credential_revoked", "Credential revoked: {label}", "credentials.revoked_at", notes="label")
+
+AGGREGATES["person"] = Aggregate(
+    prefix="person", model=Person, children={"memberships": Membership}, changed=signals.person_changed
+)
+
+kind("person.access_changed", "Access: {role}, {where}", "role all_sites memberships.site_id memberships.gone",
+     notes="where")  # fmt: skip

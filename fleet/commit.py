@@ -73,7 +73,7 @@ def new(aggregate: Aggregate, pk: Any) -> Change:
     return Change(aggregate, aggregate.model(pk=pk), {name: {} for name in aggregate.children})
 
 
-EVENT_COLUMNS = (*HASHED, "prev_hash", "hash")
+EVENT_COLUMNS = (*HASHED, "prev_hash", "hash", "site_id")
 _COPY_EVENTS = f"COPY {Event._meta.db_table} ({', '.join(EVENT_COLUMNS)}) FROM STDIN"
 
 
@@ -112,7 +112,7 @@ def _write_events(cursor: psycopg.Cursor[Any], changes: list[Change], now: datet
         raise Conflict("; ".join(gone))
     with cursor.copy(_COPY_EVENTS) as copy:
         for change in changes:
-            prev = last.get(change.name, GENESIS)
+            prev, site = last.get(change.name, GENESIS), change.aggregate.site(change.row)
             for draft in change.events:
                 who = draft.origin
                 fields = (
@@ -121,7 +121,7 @@ def _write_events(cursor: psycopg.Cursor[Any], changes: list[Change], now: datet
                     who.occurred_at or draft.at, now,
                 )  # fmt: skip
                 this = digest(prev, fields)
-                copy.write_row((*fields, prev, this))
+                copy.write_row((*fields, prev, this, site))
                 prev = this
 
 

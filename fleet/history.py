@@ -51,7 +51,7 @@ def kind(name: str, text: str, sets: str = "", *, notes: str = "", transition: s
 class Aggregate:
     """What is folded together: a row, its children (each with a `number`), and who hears of a change.
 
-    `derive` sets columns that follow from others. `changed` is sent after commit with `changes=[Change, …]`.
+    `derive` sets columns that follow from others. `site` is the site that the row belongs to, if any. `changed` is sent after commit with `changes=[Change, …]`.
     `outside` names columns that history does not hold (secrets). `wanted` narrows which children a change reads.
     """
 
@@ -61,6 +61,7 @@ class Aggregate:
     changed: Signal
     state: str = ""
     derive: Callable[[Any], None] = lambda row: None
+    site: Callable[[Any], int | None] = lambda row: getattr(row, "site_id", None)
     outside: frozenset[str] = frozenset()
     wanted: dict[str, models.Q] = field(default_factory=dict)
 

@@ -1,10 +1,11 @@
 """Rows of the site and its robots, the history they are folded from, and what waits to be sent.
 
-Only `fleet.commit` writes Robot, Hold, RobotCredential, Event, Command and Outbox.
+Only `fleet.commit` writes Robot, Hold, RobotCredential, Person, Membership, Event, Command and Outbox.
 """
 
 import uuid
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
@@ -35,6 +36,45 @@ class Site(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Role(models.TextChoices):
+    """What a person may do; where is `Person.all_sites` and Membership."""
+
+    ADMIN = "admin", "Admin"
+    SUPERVISOR = "supervisor", "Supervisor"
+    AUDITOR = "auditor", "Auditor"
+
+
+class Person(models.Model):
+    """What one user may do, and at which sites. Folded from the history `person:<user id>`."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.PROTECT, primary_key=True)
+    role = models.CharField(max_length=20, choices=Role.choices, default="", blank=True)
+    all_sites = models.BooleanField("all sites", default=False, help_text="Also those that are still to come.")
+    version = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        verbose_name_plural = "people"
+        constraints = [one_of("role", Role, blank=True)]
+
+    def __str__(self) -> str:
+        return self.user.get_full_name() or self.user.get_username()
+
+
+class Membership(models.Model):
+    """A site that a person belongs to. `number` is the site's key."""
+
+    person = models.ForeignKey(Person, models.PROTECT, related_name="memberships")
+    number = models.PositiveIntegerField()
+    site = models.ForeignKey(Site, models.PROTECT, related_name="memberships")
+
+    class Meta:
+        ordering = ["person", "number"]
+        constraints = [models.UniqueConstraint(fields=["person", "number"], name="membership_once")]
+
+    def __str__(self) -> str:
+        return f"{self.person} at {self.site}"
 
 
 class Place(models.Model):
@@ -196,8 +236,11 @@ class RobotCredential(models.Model):
 class Event(models.Model):
     """One fact of the append-only history. Rows are inserted, never changed."""
 
-    aggregate = models.CharField(max_length=80, help_text="mission:<uuid>, robot:<id>")
+    aggregate = models.CharField(max_length=80, help_text="mission:<uuid>, robot:<id>, person:<user id>")
     seq = models.PositiveIntegerField()
+    site_id = models.BigIntegerField(
+        null=True, help_text="Site that it was about when it happened. A help to find it, not part of what is hashed."
+    )
     kind = models.CharField(max_length=60)
     schema = models.PositiveSmallIntegerField(default=1)
     data = models.TextField(help_text="JSON, as hashed.")

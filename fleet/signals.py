@@ -1,4 +1,4 @@
-"""Drover's two signals: sent after commit, once per commit, with `changes: list[fleet.history.Change]`.
+"""Drover's own signals: sent after commit, once per commit, with `changes: list[fleet.history.Change]`.
 
 A receiver reads ids, versions (`before`, `row.version`), states (`state_before`, `state`), `events` and
 `commands`; it applies no business rule.
@@ -8,3 +8,4 @@ from django.dispatch import Signal
 
 robot_changed = Signal()
 mission_transitioned = Signal()
+person_changed = Signal()

@@ -82,7 +82,7 @@ END""",
         "drover_event_has_row": "BEGIN\n"
         + "".join(
             f"""  IF NEW.aggregate LIKE '{a.prefix}:%' AND NOT EXISTS (SELECT 1 FROM {a.model._meta.db_table}
-      WHERE id = substr(NEW.aggregate, {len(a.prefix) + 2})::{_pk_type(a)} AND version >= NEW.seq) THEN
+      WHERE {_pk(a).column} = substr(NEW.aggregate, {len(a.prefix) + 2})::{_pk(a).db_type(connection)} AND version >= NEW.seq) THEN
     {_refuse("'event % of % changed no row', NEW.seq, NEW.aggregate", "event_has_row")};
   END IF;
 """
@@ -91,11 +91,12 @@ END""",
         + "  RETURN NULL;\nEND",
     }
     for a in AGGREGATES.values():
+        key = _pk(a).column
         same_state = f" AND state_to = NEW.{a.state}" if a.state else ""
         final = (
             f"""
     IF OLD.{a.state} NOT IN ({_open_states(a)}) AND NEW.{a.state} <> OLD.{a.state} THEN
-      {_refuse("'a final " + a.prefix + " stays final: %', OLD.id", a.prefix + "_final")};
+      {_refuse("'a final " + a.prefix + " stays final: %', OLD." + key, a.prefix + "_final")};
     END IF;"""
             if a.state
             else ""
@@ -103,21 +104,20 @@ END""",
         functions[f"drover_{a.prefix}_row"] = f"""
 BEGIN
   IF TG_OP = 'UPDATE' THEN
-    IF NEW.id <> OLD.id OR NEW.version <= OLD.version THEN
-      {_refuse("'" + a.prefix + " % changes only with an event of its own', OLD.id", a.prefix + "_needs_event")};
+    IF NEW.{key} <> OLD.{key} OR NEW.version <= OLD.version THEN
+      {_refuse("'" + a.prefix + " % changes only with an event of its own', OLD." + key, a.prefix + "_needs_event")};
     END IF;{final}
   END IF;
-  IF NOT EXISTS (SELECT 1 FROM {EVENT} WHERE aggregate = '{a.prefix}:' || NEW.id AND seq = NEW.version{same_state}) THEN
-    {_refuse("'" + a.prefix + " % is not what its last event says', NEW.id", a.prefix + "_matches_event")};
+  IF NOT EXISTS (SELECT 1 FROM {EVENT} WHERE aggregate = '{a.prefix}:' || NEW.{key} AND seq = NEW.version{same_state}) THEN
+    {_refuse("'" + a.prefix + " % is not what its last event says', NEW." + key, a.prefix + "_matches_event")};
   END IF;
   RETURN NEW;
 END"""
     return functions
 
 
-def _pk_type(aggregate: Aggregate) -> str:
-    pk: Any = aggregate.model._meta.pk
-    return str(pk.db_type(connection))
+def _pk(aggregate: Aggregate) -> Any:
+    return aggregate.model._meta.pk
 
 
 def _open_states(aggregate: Aggregate) -> str:

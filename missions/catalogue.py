@@ -2,8 +2,12 @@
 
 from typing import Any
 
+from django.db.models import Q
+
 from fleet import signals
+from fleet.access import PATH_TO_SITE
 from fleet.history import AGGREGATES, Aggregate, kind
+from fleet.models import Robot
 from missions.deadlines import next_due_at
 from missions.models import Mission, Step
 
@@ -20,6 +24,13 @@ AGGREGATES["mission"] = Aggregate(
     state="state",
     derive=_derive,
 )
+
+PATH_TO_SITE |= {
+    "missions.mission": "site",
+    "missions.step": "mission__site",
+    # as text, because the robot may be unknown: such a letter is for those of every site
+    "missions.deadletter": lambda sites: Q(robot_id__in=Robot.objects.filter(site__in=sites).values("pk")),
+}
 
 _STEPS = "steps.command steps.params steps.timeout_s"
 _STEP_BEGINS = "current_step steps.attempt steps.started_at step_due_at"

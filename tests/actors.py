@@ -1,14 +1,15 @@
-"""Shared actors: an admin, a supervisor, an auditor, an outsider; a site with places; two robots; a mission."""
+"""Shared actors: people of one site, of another and of all; two sites with places; two robots; a mission."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from fleet import actions as fleet_actions
 from fleet.history import Origin, by_user
 from fleet.models import Brand, Place, Robot, Site
+from fleet.people import grant_access
 from missions import actions
 from missions.ledger import Ledger
 from missions.models import Mission
@@ -18,9 +19,11 @@ SYSTEM = Origin("system", actor_name="test")
 START = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 
 
-def user(name: str, *groups: str) -> User:
-    found = User.objects.create_user(name, password="correct horse battery", is_staff=bool(groups))
-    found.groups.set(Group.objects.filter(name__in=groups))
+def user(name: str, role: str = "", *sites: Site) -> User:
+    """Somebody with this role at these sites; at every site when none is named."""
+    found = User.objects.create_user(name, password="correct horse battery")
+    if role:
+        grant_access(found, role=role, sites=sites, all_sites=not sites, by=SYSTEM)
     return found
 
 
@@ -30,8 +33,13 @@ def admin_person(db) -> User:
 
 
 @pytest.fixture
-def supervisor(db) -> User:
-    return user("Ana", "supervisor")
+def supervisor(site) -> User:
+    return user("Ana", "supervisor", site)
+
+
+@pytest.fixture
+def other_supervisor(other_site) -> User:
+    return user("Olga", "supervisor", other_site)
 
 
 @pytest.fixture
@@ -40,16 +48,30 @@ def auditor(db) -> User:
 
 
 @pytest.fixture
+def site_auditor(site) -> User:
+    return user("Sami", "auditor", site)
+
+
+@pytest.fixture
 def outsider(db) -> User:
     return user("Nobody")
 
 
+def site_with_places(name: str) -> Site:
+    site = Site.objects.create(name=name)
+    for place, x, y in (("Dock A", 1.0, 2.0), ("Shelf 3", 9.0, 4.0), ("Charger 1", 0.0, 0.0)):
+        Place.objects.create(site=site, name=place, x=x, y=y)
+    return site
+
+
 @pytest.fixture
 def site(db) -> Site:
-    site = Site.objects.create(name="Hall 1")
-    for name, x, y in (("Dock A", 1.0, 2.0), ("Shelf 3", 9.0, 4.0), ("Charger 1", 0.0, 0.0)):
-        Place.objects.create(site=site, name=name, x=x, y=y)
-    return site
+    return site_with_places("Hall 1")
+
+
+@pytest.fixture
+def other_site(db) -> Site:
+    return site_with_places("Hall 2")
 
 
 @pytest.fixture

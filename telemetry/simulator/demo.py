@@ -13,14 +13,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef
 
 from fleet import live
 from fleet.actions import Refused, enrol_robot, issue_credential, reinstate_robot, retire_robot, robot_of_token
 from fleet.history import Origin
 from fleet.keys import write_private
-from fleet.models import Brand, Event, Hold, Mode, Place, Presence, Robot, Site
+from fleet.models import Brand, Event, Hold, Mode, Person, Place, Presence, Robot, Site
+from fleet.people import grant_access
 from missions.actions import dispatch_mission, draft_mission
 from missions.models import OPEN, Mission
 from telemetry.simulator.memory import MEMORIES, file_of
@@ -104,8 +105,9 @@ def _brand(name: str, capabilities: list[str], timings: dict[str, int]) -> Brand
 
 def _user(role: str, password: str) -> None:
     if not User.objects.filter(username=role).exists():
-        user = User.objects.create_user(role, password=password, is_staff=True)
-        user.groups.add(Group.objects.get(name=role))
+        User.objects.create_user(role, password=password)
+    if not Person.objects.filter(user__username=role).exists():
+        grant_access(User.objects.get(username=role), role=role, all_sites=True, by=DEMO)
 
 
 def _robot(robot_id: str, site: Site, brand: Brand, memories: Path) -> Robot:

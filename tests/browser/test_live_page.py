@@ -13,7 +13,7 @@ from fleet import actions as robots
 from fleet.models import Hold
 from missions import actions, facts
 from tests import varied_fleet
-from tests.actors import STEPS, SYSTEM, tell
+from tests.actors import STEPS, SYSTEM, tell, user
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -257,11 +257,8 @@ def test_who_is_signed_out_is_told_and_not_reconnected(fleet, supervisor):
 
 
 def test_sign_in_by_hand_leads_to_the_fleet(chromium, web, robot, settings):
-    from django.contrib.auth.models import Group, User
-
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher"]
-    person = User.objects.create_user("Iva", password="correct horse battery")
-    person.groups.add(Group.objects.get(name="auditor"))
+    user("Iva", "auditor")
     context = chromium.new_context(base_url=web.url)
     page = context.new_page()
     page.goto("/")
