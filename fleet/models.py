@@ -85,6 +85,7 @@ class Place(models.Model):
     x = models.FloatField("x (m)")
     y = models.FloatField("y (m)")
     theta = models.FloatField("heading (rad)", default=0.0)
+    is_charger = models.BooleanField("is a charger", default=False, help_text="Robots may be sent here to charge.")
 
     class Meta:
         ordering = ["site", "name"]
@@ -105,6 +106,13 @@ class Brand(models.Model):
     abandon_after_s = models.PositiveIntegerField(
         "abandon after (s)", default=120, help_text="A robot this long offline loses its mission."
     )
+    charge_below_pct = models.PositiveSmallIntegerField(
+        "charge below (%)", null=True, blank=True,
+        help_text="An idle robot below this is sent to a free charger of its site. Empty: robots are never sent.",
+    )  # fmt: skip
+    charge_until_pct = models.PositiveSmallIntegerField(
+        "charge until (%)", default=80, help_text="It charges to this before it takes other work."
+    )
 
     class Meta:
         ordering = ["name"]
@@ -112,7 +120,12 @@ class Brand(models.Model):
             models.CheckConstraint(
                 condition=Q(suspect_after_s__gt=0, offline_after_s__gte=F("suspect_after_s")),
                 name="brand_suspect_before_offline",
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(charge_until_pct__lte=100)
+                & (Q(charge_below_pct=None) | Q(charge_below_pct__lt=F("charge_until_pct"))),
+                name="brand_charge_below_until",
+            ),
         ]
 
     def __str__(self) -> str:

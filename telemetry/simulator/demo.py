@@ -95,7 +95,10 @@ def _site(name: str, places: Mapping[str, tuple[float, float, float]]) -> Site:
     """The site; its places only when it is new, so that people may change them."""
     site, created = Site.objects.get_or_create(name=name)
     if created:
-        Place.objects.bulk_create(Place(site=site, name=p, x=x, y=y, theta=a) for p, (x, y, a) in places.items())
+        Place.objects.bulk_create(
+            Place(site=site, name=p, x=x, y=y, theta=a, is_charger=p.startswith("Charger"))
+            for p, (x, y, a) in places.items()
+        )
     return site
 
 
