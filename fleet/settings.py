@@ -187,6 +187,11 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
+# Figures for Prometheus: /metrics of web, and a small server in each worker (docs/operations.md)
+METRICS_TOKEN = env("METRICS_TOKEN", "")
+METRICS_HOST = env("DROVER_METRICS_HOST", "127.0.0.1")  # of a worker's own server
+METRICS_PORT = number("DROVER_METRICS_PORT", 0)  # 0: any free one, written to var/metrics/
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -8,9 +8,10 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         from fleet import live
-        from telemetry import snapshots
+        from telemetry import metrics, snapshots
         from telemetry.live import dirty, revocation
 
         live.source = snapshots.facts
         dirty.connect()
+        metrics.connect()
         revocation.connect()

@@ -5,6 +5,7 @@ messages, move the watermarks. What cannot be understood becomes a dead letter h
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from django.db import connection, transaction
 
 from missions.ledger import Ledger
 from missions.models import Direction
-from telemetry import translate, watermarks
+from telemetry import metrics, translate, watermarks
 from telemetry.partitions import hold
 from telemetry.protocol import Bad, Up, decode_up
 from telemetry.stream import Entry
@@ -35,6 +36,10 @@ class _Message:
     reason: str = ""  # why it is a dead letter
     tries: int = 0
 
+    @property
+    def final(self) -> str:
+        return DEAD if self.reason else str(self.verdict)
+
 
 def apply(
     partition: int,
@@ -49,6 +54,7 @@ def apply(
 
     `doomed` (reason, tries) makes all of them dead letters without another try.
     """
+    began = time.perf_counter()
     with transaction.atomic():
         hold(partition, fence)
         with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
@@ -60,6 +66,11 @@ def apply(
                 _tell([m for m in messages if m.up and not m.reason], now)
                 _remember(cursor, messages, now)
         hook("before_commit")
+    took_s = time.perf_counter() - began
+    metrics.BATCH_SECONDS.observe(took_s)
+    metrics.BATCH_ENTRIES.observe(len(entries))
+    metrics.DUPLICATES.labels("worker").inc(len(entries) - len(messages))
+    metrics.applied([(m.final, m.entry.received_at) for m in messages], now, took_s)
     _report([m for m in messages if m.reason])
 
 
@@ -112,7 +123,7 @@ def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
     watermarks.move(cursor, [(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up])
     rows = [
         (m.entry.robot_id, m.entry.msg_id, m.up.session if m.up else 0, m.up.seq if m.up else 0,
-         DEAD if m.reason else str(m.verdict), m.entry.received_at)
+         m.final, m.entry.received_at)
         for m in messages
     ]  # fmt: skip
     cursor.execute(
@@ -127,6 +138,7 @@ def _report(dead: list[_Message]) -> None:
     """One line per robot: a robot that sends nothing else must not bury the log."""
     counts = Counter(m.entry.robot_id for m in dead)
     for message in dead:
+        metrics.DEAD_LETTERS.labels(Direction.IN.value).inc()
         if n := counts.pop(message.entry.robot_id, 0):
             more = f" (and {n - 1} more)" if n > 1 else ""
             entry = message.entry

@@ -19,7 +19,7 @@ from django.db import connection
 from django.utils import timezone
 
 from fleet.models import Robot
-from telemetry import batch, poison
+from telemetry import batch, metrics, poison
 from telemetry.due import Clocks, Deadlines
 from telemetry.failures import Blame, blame
 from telemetry.gateways.rows import send_back
@@ -125,7 +125,7 @@ class Worker:
             self.streams.ensure_groups(self.fences)
             self._groups_doubtful = False
         if self._is_time("look", LOOK_S, tick):
-            self._look()
+            self._look(now)
         self._kept_back.clear()
         found = False
         for p in sorted(self._recover & self.fences.keys()):
@@ -166,10 +166,12 @@ class Worker:
         """Silence counts only a while from now."""
         self.open_from |= dict.fromkeys(partitions, tick + self.grace_s)
 
-    def _look(self) -> None:
+    def _look(self, now: datetime) -> None:
         """Find entries that a former owner, frozen in the middle of a read, was handed after we took over."""
         progress = self.streams.progress(self.fences)
         self._recover |= {p for p, stand in progress.items() if stand.unacked is not None} - self._in_hand.keys()
+        behind = {p for p, stand in progress.items() if not stand.applied(stand.last)}
+        metrics.backlog({p: self.streams.oldest_unapplied_s([p], now) if p in behind else 0.0 for p in self.fences})
 
     def _send_back(self, lost: set[int], tick: float) -> None:
         """These streams are gone, and with them what was acknowledged and not applied: robots say it again.
@@ -202,6 +204,7 @@ class Worker:
         for entry in entries:
             if self.stopping.is_set():
                 return True
+            metrics.RETRIES.labels("redelivered").inc()
             self._apply(p, [entry], now)
         if not entries:
             self._recover.discard(p)
@@ -246,12 +249,14 @@ class Worker:
             self._races[entry.id] += 1
         if len(entries) == 1 and self._races[entries[0].id] > RACES:
             return Blame.MESSAGE  # no race is lost that often: the rows are not what the code takes them for
+        metrics.RETRIES.labels("race").inc()
         log.info("lost a race, will read again: %s", error)
         return fault
 
     def _failed(self, p: int, entry: Entry, error: Exception, now: datetime) -> bool:
         """Count a failed try of one message. True when that was the last: it is a dead letter now."""
         tries = poison.count(p, self.fences[p], entry, error)
+        metrics.RETRIES.labels("message").inc()
         log.error("message %s of %s failed, try %d", entry.msg_id, entry.robot_id, tries, exc_info=error)
         if tries <= poison.TRIES:
             return False
@@ -278,6 +283,7 @@ class Worker:
             return
         if not self._failures:
             log.error("a store does not answer, will try again: %s", error, exc_info=fault is not Blame.OUTAGE)
+        metrics.STORE_FAILURES.inc()
         _reconnect()
         self.pause_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
         self._failures += 1

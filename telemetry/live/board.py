@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from missions.models import FINAL
+from telemetry import metrics
 from telemetry.live import cards, fragments
 from telemetry.live.fragments import EVERYWHERE, Fragment, Shell
 from telemetry.live.loading import Loaded, MissionRow, RobotRow, Versions
@@ -240,5 +241,6 @@ class Board:
         viewer.snapshot_due = False
         viewer.pending.clear()
         viewer.n += 1
+        metrics.FRAGMENTS.inc(len(put))
         head = msgspec.json.encode({"n": viewer.n, "whole": whole, "put": [f.dom_id for _, f in put], "gone": gone})
         return f'{head[:-1].decode()},"content":"{"".join(f.json for _, f in put)}"}}'

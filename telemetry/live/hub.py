@@ -17,7 +17,7 @@ import redis.asyncio
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
-from telemetry import snapshots
+from telemetry import metrics, snapshots
 from telemetry.gateways.vitals import uncut
 from telemetry.live import access, listening, loading, revocation
 from telemetry.live.board import Board, Dirty, Viewer
@@ -32,6 +32,7 @@ STUCK_S = 15.0  # a browser that confirms nothing for so long while it is behind
 COME_BACK = 4012
 RETRY_S = 1.0
 STOP_S = 2.0
+SCOPES = ("row", "live")  # of dirty signals
 
 T = TypeVar("T")
 Send = Callable[[str], Awaitable[None]]
@@ -61,6 +62,7 @@ class Hub:
         self.trouble = ""
         self.linked: bool | None = None  # to the live Redis; None: not known yet
         self._beat_now = asyncio.Event()
+        self._since: dict[str, int] = {}  # scope → ms of the oldest change heard of and not pushed yet
         self._wake = asyncio.Event()
         self._access_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -71,6 +73,7 @@ class Hub:
 
     def join(self, socket: Socket) -> None:
         self.board.viewers.add(socket)
+        metrics.SOCKETS.set(len(self.board.viewers))
         if not self._tasks:
             self._redis = redis.asyncio.Redis.from_url(
                 self.redis_url, socket_timeout=1, socket_connect_timeout=1, retry=None
@@ -89,6 +92,7 @@ class Hub:
 
     def leave(self, socket: Socket) -> None:
         self.board.viewers.discard(socket)
+        metrics.SOCKETS.set(len(self.board.viewers))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -109,11 +113,13 @@ class Hub:
         self._wake.clear()
         started = time.monotonic()
         dirty = self.board.take()
+        since, self._since = self._since, {}
         if dirty:
             try:
                 await self._load(dirty)
             except (DatabaseError, InterfaceError) as error:
                 self.board.give_back(dirty)
+                self._since = since
                 self._troubled(f"The database does not answer ({type(error).__name__})")
                 await asyncio.sleep(RETRY_S)
                 self._wake.set()
@@ -126,8 +132,15 @@ class Hub:
         if self.board.loaded:
             for socket in [s for s in self.board.viewers if s.ready]:
                 socket.sent_at = started
-                await self._send(socket, self.board.frame(socket))
+                await self._send(socket, self._counted(self.board.frame(socket)))
+                _observe(since)
+                since = {}
         await asyncio.sleep(max(0.0, TICK_S - (time.monotonic() - started)))
+
+    def _counted(self, frame: str) -> str:
+        metrics.FRAMES.inc()
+        metrics.FRAME_BYTES.inc(len(frame))
+        return frame
 
     async def _load(self, dirty: Dirty) -> None:
         rows = loading.Loaded({}, {})
@@ -164,6 +177,9 @@ class Hub:
 
     def _hear(self, signals: list[Any]) -> None:
         self.board.signal(signals)
+        for _kind, _id, scope, at_ms, *_ in signals:
+            if scope in SCOPES:
+                self._since[scope] = min(at_ms, self._since.get(scope, at_ms))
         self._wake.set()
 
     async def _check(self) -> None:
@@ -242,6 +258,13 @@ class Hub:
             log.warning("live page: the database answers again")
             self._beat_now.set()
         self.trouble = ""
+
+
+def _observe(since: dict[str, int]) -> None:
+    """The first browser has been sent what changed: how long that took."""
+    now = snapshots.now_ms()
+    for scope, at_ms in since.items():
+        metrics.CHANGED_TO_PUSHED.labels(scope).observe(max(0, now - at_ms) / 1000)
 
 
 def _with_connection(work: Callable[[], T]) -> T:

@@ -1,17 +1,23 @@
 """`manage.py worker`: one worker process. Start as many as you like; they share the partitions out."""
 
+import logging
 import signal
 import time
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.backends.signals import connection_created
 
 from fleet import startup
+from telemetry.domain import Site
+from telemetry.metrics import REGISTRY
+from telemetry.scrape import Exporter
 from telemetry.worker import Worker, prepare
 
 PATIENCE_S = 10.0
+log = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -24,7 +30,26 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stopping.set())
         _wait_until_sound(worker)
-        worker.run()
+        exporter = _exporter(worker)
+        try:
+            worker.run()
+        finally:
+            if exporter:
+                exporter.stop()
+
+
+def _exporter(worker: Worker) -> Exporter | None:
+    """This worker's `/metrics`. A port that is taken costs the figures, not the worker."""
+    REGISTRY.register(Site(lambda: 0 in worker.fences))
+    try:
+        exporter = Exporter(host=settings.METRICS_HOST, port=settings.METRICS_PORT, folder=settings.VAR)
+    except ValueError as error:
+        raise SystemExit(f"drover: cannot start: {error}") from None
+    except OSError as error:
+        log.warning("no figures of this worker: port %d cannot be used (%s)", settings.METRICS_PORT, error)
+        return None
+    exporter.start()
+    return exporter
 
 
 def _wait_until_sound(worker: Worker) -> None:
