@@ -322,6 +322,11 @@ def seen(msg_id: UUID, applied: dict[int, int]) -> str:
     return _encode({"type": "ack", "msg_id": msg_id, "verdict": "seen", "applied": applied}).decode()
 
 
+def dropped(msg_id: UUID, reason: str) -> str:
+    """A lossy message that was not taken. Nobody needs to send it again."""
+    return _encode({"type": "ack", "msg_id": msg_id, "verdict": "dropped", "reason": reason}).decode()
+
+
 def delivered(command: UUID, robot: str, at: datetime) -> tuple[UUID, bytes]:
     """(msg_id, message) for the stream: this robot has acknowledged this command, which may be sent again later."""
     msg_id = uuid.uuid5(command, f"delivered {at.isoformat()}")

@@ -52,6 +52,10 @@ class Unavailable(Exception):
     """The durable Redis did not take it (or not in time): do not acknowledge."""
 
 
+class Backlogged(Unavailable):
+    """Too many messages wait for the worker already: the sender has to slow down."""
+
+
 def partition_of(robot_id: str) -> int:
     """The partition of a robot: stable over processes and time, as long as PARTITIONS stays."""
     return zlib.crc32(robot_id.encode()) % int(settings.PARTITIONS)
@@ -106,6 +110,19 @@ class Intake:
             self._flusher = loop.create_task(self._flush())
         return await answer  # type: ignore[no-any-return]
 
+    async def backlog(self) -> dict[int, int]:
+        """How many entries of each partition wait to be applied. Raises redis errors."""
+        partitions = range(int(settings.PARTITIONS))
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for p in partitions:
+                pipe.xinfo_groups(key(p))
+                pipe.xlen(key(p))
+            replies = await pipe.execute(raise_on_error=False)
+        return {
+            p: _waiting_in(groups, length)
+            for p, groups, length in zip(partitions, replies[::2], replies[1::2], strict=True)
+        }
+
     async def aclose(self) -> None:
         """Let what waits be stored, then let go of the connection."""
         if self._flusher is not None:
@@ -120,7 +137,7 @@ class Intake:
             try:
                 stored = await self._store(in_time)
             except BaseException as error:
-                _refuse(batch, f"{type(error).__name__}: {error}")
+                self._refuse_with_followers(batch, f"{type(error).__name__}: {error}")
                 if not isinstance(error, RedisError | OSError):
                     _refuse(self._waiting, "the intake stops")
                     self._waiting.clear()
@@ -132,7 +149,15 @@ class Intake:
                     _refuse([w], "not stored in time" if outcome else "Redis refused it")
                 elif not w.answer.done():
                     w.answer.set_result(outcome)
-            _refuse(batch, "not stored in time")  # the rest
+            self._refuse_with_followers([w for w in batch if not w.answer.done()], "not stored in time")  # the rest
+
+    def _refuse_with_followers(self, refused: list[_Waiting], why: str) -> None:
+        """With what waits behind them of the same robots: nothing overtakes what was not stored."""
+        _refuse(refused, why)
+        robots = {w.robot_id for w in refused}
+        if robots and any(w.robot_id in robots for w in self._waiting):
+            _refuse((w for w in self._waiting if w.robot_id in robots), "what came before it was not stored")
+            self._waiting = deque(w for w in self._waiting if w.robot_id not in robots)
 
     async def _store(self, batch: list[_Waiting]) -> dict[int, str]:
         """What became of each, by identity; one that Redis refused is absent."""
@@ -163,6 +188,17 @@ class Intake:
             else:
                 outcome |= {id(w): "stored" if r else "duplicate" for w, r in zip(ws, reply, strict=True)}
         return outcome
+
+
+def _waiting_in(groups: Any, length: Any) -> int:
+    """From XINFO GROUPS and XLEN; without a group (lost, or not begun) everything waits."""
+    for error in (groups, length):
+        if isinstance(error, Exception) and not isinstance(error, ResponseError):
+            raise error
+    for group in groups if isinstance(groups, list) else ():
+        if group["name"] == GROUP.encode() and group["lag"] is not None:
+            return int(group["lag"]) + int(group["pending"])
+    return int(length) if isinstance(length, int) else 0
 
 
 def _keys(partition: int, waiting: list[_Waiting]) -> list[str]:

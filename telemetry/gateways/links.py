@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -25,10 +26,11 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from telemetry import metrics, protocol
+from telemetry.gateways.limits import Backlog, Bucket
 from telemetry.gateways.rows import Asked, OpenCommand, Rows, Seen, look
 from telemetry.gateways.vitals import Vitals, uncut
 from telemetry.snapshots import COMMANDS
-from telemetry.stream import Intake
+from telemetry.stream import Backlogged, Intake
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
@@ -58,6 +60,11 @@ class Link:
     applied: dict[int, int] = field(default_factory=dict)
     sessions: set[int] = field(default_factory=set)  # whose messages came over this link
     commands: dict[UUID, Sending] = field(default_factory=dict)
+    lossy: Bucket = field(default_factory=Bucket)
+
+    def ask(self) -> Asked:
+        """What the next look asks for this link."""
+        return Asked(self.robot, self.session, self.credential, sorted({self.session, *self.sessions}))
 
     def learn(self, commands: Iterable[OpenCommand]) -> None:
         """These are open now; what is not among them is done or no longer wanted."""
@@ -99,12 +106,15 @@ class Links:
             settings.LIVE_REDIS_URL, socket_timeout=1.5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )
         self.vitals = Vitals(self.live)
+        self.backlog = Backlog(self.intake)
         self._by_robot: dict[str, Link] = {}
         self._sockets = 0
         self._hinted: set[str] = set()
         self._wake = asyncio.Event()
         self._database_well = True
-        self._tasks = [asyncio.create_task(work()) for work in (self._run, self._listen, self.vitals.run)]
+        self._tasks = [
+            asyncio.create_task(work()) for work in (self._run, self._listen, self.vitals.run, self.backlog.run)
+        ]
 
     @classmethod
     def enter(cls) -> "Links":
@@ -126,6 +136,17 @@ class Links:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.intake.aclose()
         await self.live.aclose()
+
+    async def store(self, robot: str, msg_id: UUID, raw: bytes, received_at: datetime) -> str:
+        """Store a critical message of a robot, or ask it to slow down. Raises `Unavailable`."""
+        if self.backlog.too_long(robot):
+            self.counts["backlogged"] += 1
+            raise Backlogged("too many messages of this robot's partition wait to be applied")
+        return await self.intake.store(robot, msg_id, raw, received_at)
+
+    def of(self, robot: str) -> Link | None:
+        """The link of this robot that this process holds."""
+        return self._by_robot.get(robot)
 
     async def add(self, link: Link) -> None:
         """This link has the newest session; an older one of the same robot in this process closes at once."""
@@ -167,7 +188,7 @@ class Links:
     async def step(self, robots: Iterable[str]) -> None:
         """Look after the links of these robots: one statement, then close, learn, send."""
         links = {r: link for r in robots if (link := self._by_robot.get(r)) is not None}
-        asked = [Asked(x.robot, x.session, x.credential, sorted({x.session, *x.sessions})) for x in links.values()]
+        asked = [link.ask() for link in links.values()]
         try:
             seen = await self.rows.ask(look, asked) if asked else []
             self._database_well = True

@@ -79,6 +79,39 @@ def open_session(robot: str, gateway: str) -> Opened:
     return Opened(rows[0][0], {session: seq for _, session, seq in rows if session is not None})
 
 
+class Standing(NamedTuple):
+    """The newest link of a robot. `gateway`: who holds it; empty when the robot was sent back to hello."""
+
+    session: int
+    gateway: str
+    applied: dict[int, int]
+
+
+def standing_of(robot: str) -> Standing | None:
+    """For a gateway that holds no connection. None: this robot has never said hello."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT k.session, k.gateway, w.session, w.applied_seq FROM telemetry_link k LEFT JOIN LATERAL ("
+            " SELECT session, applied_seq FROM telemetry_watermark WHERE robot_id = k.robot_id"
+            " ORDER BY session DESC LIMIT 100) w ON TRUE WHERE k.robot_id = %s",
+            [robot],
+        )
+        rows = cursor.fetchall()
+    if not rows:
+        return None
+    return Standing(*rows[0][:2], {session: seq for _, _, session, seq in rows if session is not None})
+
+
+def sent_commands(robot: str, ids: list[UUID]) -> dict[UUID, bool]:
+    """Which of these commands were sent to this robot: id → does it still wait for an acknowledgement?"""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id, state = 'open' FROM fleet_command WHERE robot_id = %s AND id = ANY(%s) AND sent_at IS NOT NULL",
+            [robot, ids],
+        )
+        return dict(cursor.fetchall())
+
+
 def send_back(robots: Iterable[str]) -> int:
     """Have these robots say hello again: then they repeat all that is not applied (I3). How many were connected.
 
@@ -94,6 +127,7 @@ class Asked(NamedTuple):
     session: int
     credential: int
     sessions: list[int]
+    takes: bool = True  # False: it can be sent nothing at the moment, so nothing is marked as sent
 
 
 class OpenCommand(NamedTuple):
@@ -121,15 +155,16 @@ _LOOK = """
 WITH asked AS (
   SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, c.id IS NULL OR r.retired_at IS NOT NULL AS refused,
     k.gateway = '' AS sent_back
-  FROM jsonb_to_recordset(%s::jsonb) AS a(robot text, session bigint, credential bigint, sessions bigint[])
+  FROM jsonb_to_recordset(%s::jsonb) AS a(robot text, session bigint, credential bigint, sessions bigint[], takes boolean)
   LEFT JOIN telemetry_link k ON k.robot_id = a.robot
   LEFT JOIN fleet_robot r ON r.id = a.robot
   LEFT JOIN fleet_robotcredential c ON c.id = a.credential AND c.revoked_at IS NULL
 ), newest AS (
-  SELECT robot FROM asked WHERE NOT replaced AND NOT refused AND NOT sent_back
+  SELECT robot, takes FROM asked WHERE NOT replaced AND NOT refused AND NOT sent_back
 ), sent AS (
   UPDATE fleet_command SET sent_at = now() WHERE id IN (
-    SELECT id FROM fleet_command WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NULL
+    SELECT id FROM fleet_command
+    WHERE robot_id IN (SELECT robot FROM newest WHERE takes) AND state = 'open' AND sent_at IS NULL
     FOR NO KEY UPDATE SKIP LOCKED
   ) RETURNING id, robot_id, kind, body, "order"
 ), skipped AS (

@@ -16,7 +16,9 @@ from django.utils import timezone
 from telemetry import metrics, protocol
 from telemetry.gateways import direct
 from telemetry.gateways.inbox import Inbox, Message
+from telemetry.gateways.limits import over_limit
 from telemetry.gateways.links import GATEWAY, Link, Links
+from telemetry.gateways.reading import Complaints, Frame, bearer_token, check_owner, check_session, read
 from telemetry.gateways.rows import Holder, holder_of, open_session
 from telemetry.protocol import Ack, Bad, Hello, Up
 from telemetry.snapshots import Put
@@ -24,7 +26,7 @@ from telemetry.snapshots import Put
 log = logging.getLogger(__name__)
 HELLO_S = 10.0  # from connecting to hello
 TOUCH_S = 1.0  # a sign of life is passed on this often
-COMPLAIN_S = 10.0  # bad messages of one link are logged this often; all are counted
+TOLD_S = 1.0  # a robot that sends too much telemetry is told this often; all that is dropped is counted
 
 Event = MutableMapping[str, Any]
 
@@ -36,20 +38,13 @@ async def robot_socket(
     links = Links.enter()
     connection = Connection(links, receive, send)
     try:
-        await connection.serve(_token(scope))
+        await connection.serve(bearer_token(scope))
     except asyncio.CancelledError:  # the server stops
         await connection.close(protocol.COME_BACK)
         raise
     finally:
         connection.end()
         await links.leave()
-
-
-def _token(scope: Event) -> str:
-    for name, value in scope["headers"]:
-        if name == b"authorization" and value[:7].lower() == b"bearer ":
-            return str(value[7:].decode("latin-1").strip())
-    return ""
 
 
 class Connection:
@@ -61,7 +56,6 @@ class Connection:
         self._closed = False
         self._touched = 0.0
         self._numbers = metrics.Sequence()
-        self._bad, self._complained = 0, float("-inf")
         self._direct: asyncio.Task[None] | None = None
 
     async def serve(self, token: str) -> None:
@@ -78,7 +72,8 @@ class Connection:
             metrics.UNAUTHORISED.inc()
             return await self.close(protocol.UNAUTHORISED)
         self._holder: Holder = holder
-        self._inbox = Inbox(holder.robot, self._links.intake.store)
+        self._complaints = Complaints(holder.robot, self._links.clock)
+        self._inbox = Inbox(holder.robot, self._links.store)
         self._storing = asyncio.create_task(self._store_all())
         try:
             async with asyncio.timeout(HELLO_S) as self._limit:
@@ -125,8 +120,7 @@ class Connection:
     async def _take(self, raw: bytes | str) -> None:
         received_at = timezone.now()
         try:
-            frame = protocol.decode_frame(raw)
-            self._check(frame)
+            frame = read(raw, self._check)
         except Bad as bad:
             await self._refuse(bad, raw, received_at)
         else:
@@ -139,41 +133,25 @@ class Connection:
             else:
                 await self._lossy(frame, received_at)
 
-    def _check(self, frame: Hello | Ack | Up) -> None:
+    def _check(self, frame: Frame) -> None:
         """Is it this robot's, and its turn? Raises `Bad`."""
-        msg_id = None if frame.msg_id is None else str(frame.msg_id)
-        if isinstance(frame, Hello | Up) and frame.robot != self._holder.robot:
-            raise Bad("robot", f"this link belongs to {self._holder.robot}", msg_id=msg_id)
+        check_owner(frame, self._holder.robot)
         if isinstance(frame, Hello) != (self._link is None):
+            msg_id = None if frame.msg_id is None else str(frame.msg_id)
             raise Bad("type", "hello comes first, and once", msg_id=msg_id)
         if isinstance(frame, Up) and self._link is not None:
-            oldest = 1 if frame.channel == "critical" else self._link.session
-            if not oldest <= frame.session <= self._link.session:
-                raise Bad("session", f"this link has session {self._link.session}", msg_id=msg_id)
+            check_session(frame, self._link.session)
 
     async def _refuse(self, bad: Bad, raw: bytes | str, received_at: datetime) -> None:
         """The verdict names the field. A message whose envelope is good is kept: its number has to be passed."""
-        if bad.envelope is not None:
-            try:
-                self._check(bad.envelope)
-            except Bad as worse:
-                bad = worse
         self._links.counts[f"bad {bad.field}"] += 1
         metrics.bad(bad.field)
-        self._complain(bad)
+        self._complaints.add(bad)
         verdict = partial(self._say, protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason))
         if bad.envelope is not None and bad.envelope.channel == "critical":
             return self._store(bad.envelope, raw, received_at, lambda _: verdict(), valid=False)
         self._alive(received_at)
         return await verdict()
-
-    def _complain(self, bad: Bad) -> None:
-        self._bad += 1
-        now = self._links.clock()
-        if now - self._complained >= COMPLAIN_S:
-            more = f" (and {self._bad - 1} before it)" if self._bad > 1 else ""
-            log.info("bad message from %s: %s%s", self._holder.robot, bad, more)
-            self._bad, self._complained = 0, now
 
     async def _hello(self, received_at: datetime) -> None:
         try:
@@ -245,6 +223,13 @@ class Connection:
     async def _lossy(self, up: Up, received_at: datetime) -> None:
         assert self._link is not None
         self._numbers.saw(up.session, up.channel, up.seq)
+        bucket, now = self._link.lossy, self._links.clock()
+        if not bucket.take(now):
+            self._links.counts["lossy dropped"] += 1
+            if now - bucket.told >= TOLD_S:
+                bucket.told = now
+                await self._say(protocol.dropped(up.msg_id, over_limit()))
+            return
         self._links.vitals.put(Put(up.robot, up.session, up.seq, received_at, up.data))
         if up.type == "robot.heartbeat":
             mine = self._link.sessions | {self._link.session}

@@ -11,7 +11,7 @@ from django.db import OperationalError
 from fleet import actions
 from fleet.models import Event, Hold
 from telemetry import protocol, snapshots, stream
-from telemetry.gateways import links, ws
+from telemetry.gateways import limits, links, ws
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Rows
 from telemetry.models import Link, Watermark
@@ -384,3 +384,57 @@ async def test_a_robot_that_sends_nothing_but_rubbish_does_not_bury_the_log(toke
             assert (await robot.hear())["verdict"] == "invalid"
         assert Links._here.counts["bad message"] == 50
     assert len([r for r in caplog.records if "bad message from RB-001" in r.message]) == 1
+
+
+# --- limits
+
+
+async def test_a_flood_of_telemetry_is_dropped_counted_and_told_and_what_is_critical_goes_on(token, streams):
+    pose = {"x": 1.0, "y": 2.0, "theta": 0.0}
+    async with Wire(token) as robot:
+        await robot.hello()
+        Links._here.clock = lambda: 0.0
+        for _ in range(int(limits.LOSSY_BURST) + 20):
+            await robot.say("robot.telemetry", pose)
+        told = await robot.hear()
+        assert told["verdict"] == "dropped"
+        assert "50 lossy messages a second" in told["reason"]
+        assert await robot.silent()  # once is enough
+        assert Links._here.counts["lossy dropped"] == 20
+        message = await robot.say("robot.state", STATE)
+        assert (await robot.hear())["verdict"] == "stored"
+        Links._here.clock = lambda: 1.0
+        await robot.say("robot.heartbeat", {"battery": 70})
+        assert (await robot.hear())["verdict"] == "seen"
+    assert stored(streams) == [message]
+
+
+async def test_while_the_worker_is_far_behind_acknowledgements_are_delayed_and_nothing_is_lost(
+    token, streams, monkeypatch
+):
+    async with Wire(token) as robot:
+        await robot.hello()
+        await Links._here.backlog.step()
+        first = await robot.say("robot.state", STATE)
+        assert (await robot.hear())["verdict"] == "stored"
+        monkeypatch.setattr(limits, "BACKLOG", 0)
+        await Links._here.backlog.step()
+        second = await robot.say("robot.state", STATE)
+        assert await robot.silent()
+        streams.flushdb()
+        await Links._here.backlog.step()
+        await robot.send(second)
+        assert (await robot.hear())["verdict"] == "stored"
+    assert stored(streams) == [second]
+    assert first != second
+
+
+async def test_a_robot_cannot_forge_a_line_of_the_log(token, streams, caplog):
+    caplog.set_level("INFO")
+    async with Wire(token) as robot:
+        await robot.hello()
+        await robot.say("robot.state", {"mode": "x\nERROR forged"})
+        assert (await robot.hear())["verdict"] == "invalid"
+    [line] = [r.getMessage() for r in caplog.records if "bad message from RB-001" in r.getMessage()]
+    assert "forged" in line
+    assert "\n" not in line

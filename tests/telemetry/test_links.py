@@ -16,7 +16,7 @@ from missions import actions as mission_actions
 from telemetry import protocol, stream
 from telemetry.gateways import links
 from telemetry.gateways.links import RETRY_S, Link, Links
-from telemetry.gateways.rows import OpenCommand, Rows, send_back
+from telemetry.gateways.rows import Asked, OpenCommand, Rows, look, open_session, send_back
 from tests.actors import SYSTEM
 from tests.telemetry.wire import Wire
 
@@ -325,3 +325,19 @@ async def test_one_link_that_cannot_be_written_to_does_not_stop_the_others(token
         Links._here._by_robot["RB-001"].send = fail
         await ask(lambda: [actions.stop_robot(r, by=SYSTEM) for r in ("RB-001", "RB-002")])
         assert (await robot.hear())["type"] == "robot.stop"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_link_that_cannot_send_now_marks_nothing_as_sent(robot):
+    opened = open_session("RB-001", "http")
+    credential = actions.issue_credential("RB-001", by=SYSTEM)
+    number = actions.credential_of_token(credential).pk
+    actions.stop_robot("RB-001", by=SYSTEM)
+    quiet = Asked("RB-001", opened.session, number, [], takes=False)
+    [seen] = look([quiet])
+    assert (seen.commands, Command.objects.get().sent_at) == ([], None)
+    [seen] = look([quiet._replace(takes=True)])
+    assert [c.kind for c in seen.commands] == ["robot.stop"]
+    assert Command.objects.get().sent_at
+    [seen] = look([quiet])  # it was sent, and the robot has not answered
+    assert [c.kind for c in seen.commands] == ["robot.stop"]

@@ -206,3 +206,38 @@ def test_the_age_of_the_oldest_unapplied_entry(streams):
     assert 99 < streams.oldest_unapplied_s(everything, later) < 102  # read, not acknowledged
     streams.ack(p, [entry.id])
     assert streams.oldest_unapplied_s(everything, later) == 0
+
+
+async def test_nothing_of_a_robot_overtakes_what_could_not_be_stored(intake, durable, monkeypatch):
+    """One group that is larger than a round trip; the first round trip fails, the second would work."""
+    monkeypatch.setattr(stream, "FLUSH", 2)
+    once, trips = stream.Intake._round_trip, []
+
+    async def flaky(self, batch):
+        trips.append([w.raw for w in batch])
+        if len(trips) == 1:
+            raise redis.TimeoutError("slow")
+        return await once(self, batch)
+
+    monkeypatch.setattr(stream.Intake, "_round_trip", flaky)
+    mine = [intake.store("RB-1", uuid.uuid4(), b"%d" % n, AT) for n in range(5)]
+    other = intake.store("RB-2", uuid.uuid4(), b"other", AT)
+    *answers, stored = await asyncio.gather(*mine, other, return_exceptions=True)
+    assert all(isinstance(answer, stream.Unavailable) for answer in answers)
+    assert (stored, trips) == ("stored", [[b"0", b"1"], [b"other"]])
+
+
+async def test_the_backlog_is_what_the_worker_has_not_acknowledged(intake, streams):
+    p = stream.partition_of("RB-1")
+    for n in range(3):
+        await intake.store("RB-1", uuid.uuid4(), b"%d" % n, AT)
+    assert await intake.backlog() == {q: 3 if q == p else 0 for q in range(settings.PARTITIONS)}
+    entries = streams.read_new([p], 2, None)[p]
+    assert (await intake.backlog())[p] == 3
+    streams.ack(p, [entries[0].id])
+    assert (await intake.backlog())[p] == 2
+
+
+async def test_without_a_group_all_that_is_in_the_stream_waits(intake, durable):
+    await intake.store("RB-1", uuid.uuid4(), b"{}", AT)
+    assert (await intake.backlog())[stream.partition_of("RB-1")] == 1
