@@ -6,6 +6,7 @@ import msgspec
 from django import forms
 from django.core.validators import MaxValueValidator, MinValueValidator
 
+from fleet.access import at_sites, narrow
 from fleet.models import Place, Robot, Site
 from missions.actions import MAX_STEPS
 from missions.command_types import (
@@ -187,9 +188,9 @@ def filled(mission: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return head, rows
 
 
-def bound(data: Any) -> tuple[MissionForm, Any]:
+def bound(data: Any, user: Any) -> tuple[MissionForm, Any]:
     """Both forms with what was sent; the steps are checked against the site and the robot's brand."""
-    form = MissionForm(data)
+    form: MissionForm = narrow(user, MissionForm(data))  # a place of another site must not even be denied
     form.is_valid()
     said = getattr(form, "cleaned_data", {})
     site, robot = said.get("site"), said.get("robot")
@@ -203,12 +204,12 @@ def blank(initial: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[MissionF
     return MissionForm(initial=initial), StepFormSet(prefix="steps", initial=rows, form_kwargs=kwargs)
 
 
-def choices_for_page() -> dict[str, Any]:
-    """What the page's script needs: inputs by type, places by site, site and abilities by robot. Three queries."""
+def choices_for_page(user: Any) -> dict[str, Any]:
+    """What the page's script needs: inputs by type, places by site, site and abilities by robot, at the user's sites."""
     places: dict[int, list[str]] = {}
-    for site_id, name in Place.objects.order_by("name").values_list("site_id", "name"):
+    for site_id, name in at_sites(user, Place.objects.order_by("name")).values_list("site_id", "name"):
         places.setdefault(site_id, []).append(name)
-    robots = Robot.objects.filter(retired_at=None).values_list("id", "site_id", "brand__capabilities")
+    robots = at_sites(user, Robot.objects.filter(retired_at=None)).values_list("id", "site_id", "brand__capabilities")
     return {
         "types": {
             t.name: {

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Exists, OuterRef, Q
 from django.urls import reverse
 
+from fleet.access import at_sites
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.wording import PRESENCES, Said
 from missions.models import OPEN, DeadLetter, Mission, State
@@ -29,26 +30,27 @@ def overview(user: Any) -> dict[str, Any]:
     """Context of the start page. At most four queries."""
     robots, missions, needs = [], [], []
     if user.has_perm("fleet.view_robot"):
-        robots = _robots()
-        needs += _needs_of_robots()
+        robots = _robots(user)
+        needs += _needs_of_robots(user)
     if user.has_perm("missions.view_mission"):
-        missions = _missions()
+        missions = _missions(user)
     if user.has_perm("missions.view_deadletter"):
-        needs += _dead_letters()
+        needs += _dead_letters(user)
     return {"robots": robots, "missions": missions, "needs": needs}
 
 
-def _robots() -> list[Tile]:
+def _robots(user: Any) -> list[Tile]:
     url = reverse("admin:fleet_robot_changelist")
-    counts = dict(Robot.objects.filter(retired_at=None).order_by().values_list("presence").annotate(n=Count("pk")))
+    here = at_sites(user, Robot.objects.filter(retired_at=None))
+    counts = dict(here.order_by().values_list("presence").annotate(n=Count("pk")))
     return [Tile(counts.get(p, 0), said.word, f"{url}?presence__exact={p}", said) for p, said in PRESENCES.items()]
 
 
-def _missions() -> list[Tile]:
+def _missions(user: Any) -> list[Tile]:
     url = reverse("admin:missions_mission_changelist")
     is_open = Q(state__in=OPEN)
     stopping = is_open & Q(stop_requested_at__isnull=False)
-    found = Mission.objects.filter(is_open).aggregate(
+    found = at_sites(user, Mission.objects.filter(is_open)).aggregate(
         drafts=Count("pk", filter=Q(dispatched_at=None)),
         pending=Count("pk", filter=Q(state=State.PENDING, dispatched_at__isnull=False, stop_requested_at=None)),
         running=Count("pk", filter=~Q(state=State.PENDING) & Q(stop_requested_at=None)),
@@ -62,12 +64,12 @@ def _missions() -> list[Tile]:
     ]
 
 
-def _needs_of_robots() -> list[Line]:
+def _needs_of_robots(user: Any) -> list[Line]:
     url = reverse("admin:fleet_robot_changelist")
-    holds = Hold.objects.filter(released_at=None, robot__retired_at=None)
+    holds = at_sites(user, Hold.objects.filter(released_at=None, robot__retired_at=None))
     kinds = dict(holds.order_by().values_list("kind").annotate(n=Count("robot", distinct=True)))
     busy = Mission.objects.filter(robot=OuterRef("pk"), dispatched_at__isnull=False, state__in=OPEN)
-    found = Robot.objects.filter(retired_at=None).aggregate(
+    found = at_sites(user, Robot.objects.filter(retired_at=None)).aggregate(
         faults=Count("pk", filter=~Q(fault="")),
         lost=Count("pk", filter=Q(Exists(busy), presence=Presence.OFFLINE)),
     )
@@ -87,8 +89,8 @@ def _needs_of_robots() -> list[Line]:
     return [Line(said, f"{n} {_robot(n)} {words}", f"{url}?{query}") for n, said, words, query in lines if n]
 
 
-def _dead_letters() -> list[Line]:
-    number = DeadLetter.objects.count()
+def _dead_letters(user: Any) -> list[Line]:
+    number = at_sites(user, DeadLetter.objects.all()).count()
     words = f"{number} dead letter{'' if number == 1 else 's'}: could not be applied or delivered"
     return [Line(Said("△", "", "warn"), words, reverse("admin:missions_deadletter_changelist"))] if number else []
 

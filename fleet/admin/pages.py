@@ -1,5 +1,7 @@
 """Base of our admin pages: nothing is deleted, no list is edited, and a model with history is never saved from here.
 
+Every list, page, form, filter, count and search is narrowed here to the sites of who looks (fleet.access).
+
 A page shows one row in words. What changes it is a button: a POST to its own URL that checks the permission
 again, calls one action and reports in one sentence.
 """
@@ -9,27 +11,64 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.utils import get_fields_from_path, quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from fleet import actions
+from fleet import access, actions
 from fleet.commit import Conflict
 
 
+class SeenFilter(admin.RelatedFieldListFilter):
+    """A filter by a related row offers those that the user may see."""
+
+    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
+        seen = access.at_sites(request.user, field.related_model._default_manager.all())
+        ordering = self.field_admin_ordering(field, request, model_admin)
+        return list(
+            field.get_choices(include_blank=False, ordering=ordering, limit_choices_to={"pk__in": seen.values("pk")})
+        )
+
+
 class KeptAdmin(admin.ModelAdmin):
-    """Rows that are never deleted and lists without bulk actions."""
+    """Rows that are never deleted and lists without bulk actions; of them a person sees those of the own sites."""
 
     actions = None
     list_per_page = 100
     show_full_result_count = False
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return access.at_sites(request.user, super().get_queryset(request))
+
+    def get_field_queryset(self, db: Any, db_field: Any, request: HttpRequest) -> QuerySet[Any]:
+        found = super().get_field_queryset(db, db_field, request)
+        if found is None:
+            found = db_field.remote_field.model._default_manager.using(db)
+        return access.at_sites(request.user, found)
+
+    def get_list_filter(self, request: HttpRequest) -> list[Any]:
+        return [self._seen_only(item) for item in super().get_list_filter(request)]
+
+    def _seen_only(self, item: Any) -> Any:
+        field = get_fields_from_path(self.model, item)[-1] if isinstance(item, str) else None
+        return (item, SeenFilter) if field is not None and field.is_relation else item
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and access.may_shape(request.user, self.model, new=True)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and access.may_shape(request.user, self.model, new=False)
+
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
+        raise Http404(f"There is no {opts.verbose_name} {unquote(object_id)!r}.")
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
@@ -128,7 +167,7 @@ class PageAdmin(KeptAdmin):
         if row is not None and not self.can_edit(request, row):
             messages.warning(request, self.why_not_editable(row))
             return redirect(self.url("change", row))
-        forms = self.forms(request, row)
+        forms = {name: access.narrow(request.user, form) for name, form in self.forms(request, row).items()}
         valid = [form.is_valid() for form in forms.values()]  # all of them, so that every error is shown at once
         if request.method == "POST" and all(valid):
             try:
@@ -176,9 +215,9 @@ class PageAdmin(KeptAdmin):
         def view(request: HttpRequest, object_id: str) -> HttpResponse:
             if request.method != "POST":
                 return HttpResponseNotAllowed(["POST"])
+            row = self._found(request, object_id)
             if not request.user.has_perm(button.permission):
                 raise PermissionDenied
-            row = self._found(request, object_id)
             try:
                 answer = button.run(request, row)
             except (actions.Refused, Conflict) as error:
@@ -192,9 +231,9 @@ class PageAdmin(KeptAdmin):
         return view
 
     def _found(self, request: HttpRequest, object_id: str) -> Any:
-        row = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, row):
+        if not self.has_view_permission(request):
             raise PermissionDenied
+        row = self.get_object(request, unquote(object_id))
         if row is None:
             raise Http404(f"There is no {self.opts.verbose_name} {unquote(object_id)!r}.")
         return row

@@ -200,7 +200,7 @@ class RobotAdmin(PageAdmin):
             "mode_ago": ago(row.mode_since, now) if row.mode_since else "",
             "presence_ago": ago(row.presence_since, now) if row.presence_since else "",
             "offline": row.presence == Presence.OFFLINE,
-            **timeline(f"robot:{row.pk}"),
+            **timeline(f"robot:{row.pk}", request.user),
         }
 
 

@@ -8,6 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
+from fleet.access import at_sites
 from fleet.history import sentence
 from fleet.models import Event
 
@@ -71,10 +72,10 @@ def entry(event: Any, now: datetime) -> Entry:
     )
 
 
-def timeline(aggregate: str) -> dict[str, Any]:
-    """Context of `admin/drover/_timeline.html`. One query."""
+def timeline(aggregate: str, user: Any) -> dict[str, Any]:
+    """Context of `admin/drover/_timeline.html`: what happened at the user's sites. One query."""
     now = timezone.now()
-    newest = list(Event.objects.filter(aggregate=aggregate).order_by("-seq")[: SHOWN + 1])
+    newest = list(at_sites(user, Event.objects.filter(aggregate=aggregate)).order_by("-seq")[: SHOWN + 1])
     return {
         "aggregate": aggregate,
         "entries": [entry(event, now) for event in reversed(newest[:SHOWN])],

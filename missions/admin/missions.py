@@ -173,7 +173,7 @@ class MissionAdmin(PageAdmin):
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         if request.method == "POST":
-            form, steps = bound(request.POST)
+            form, steps = bound(request.POST, request.user)
         else:
             form, steps = blank(*(filled(row) if row else (request.GET.dict(), [])))
         return {"form": form, "steps": steps}
@@ -181,7 +181,7 @@ class MissionAdmin(PageAdmin):
     def form_context(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> dict[str, Any]:
         return {
             "problems": forms["steps"].problems() if forms["steps"].is_bound else [],
-            "choices": (choices := choices_for_page()),
+            "choices": (choices := choices_for_page(request.user)),
             "place_names": sorted({name for names in choices["places"].values() for name in names}),
             "may_dispatch": request.user.has_perm("missions.dispatch_mission"),
         }
@@ -222,7 +222,7 @@ class MissionAdmin(PageAdmin):
                 (d, clock(d.due_at), _until(d.due_at, now)) for d in ([] if row.state in FINAL else deadlines(row))
             ],
             "started_ago": ago(row.started_at, now) if row.started_at else "",
-            **timeline(f"mission:{row.pk}"),
+            **timeline(f"mission:{row.pk}", request.user),
         }
 
 

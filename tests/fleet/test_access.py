@@ -5,7 +5,7 @@ from django.contrib.auth.models import AnonymousUser, User
 
 from fleet import access
 from fleet.history import Origin
-from fleet.models import Event, Robot, Site
+from fleet.models import Event, Outbox, Robot, Site
 from fleet.people import grant_access
 from missions.models import Mission
 
@@ -39,7 +39,7 @@ def test_a_permission_counts_at_the_own_sites_only(supervisor, auditor, site, ot
 
 def test_a_model_that_nobody_placed_cannot_be_shown(supervisor):
     with pytest.raises(KeyError):
-        access.at_sites(supervisor, User.objects.all())
+        access.at_sites(supervisor, Outbox.objects.all())
 
 
 def test_a_grant_is_an_event_and_replaces_what_was(supervisor, site, other_site):
