@@ -6,18 +6,22 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required, permission_required
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST, require_safe
 
 from fleet import actions as robots
+from fleet.access import at_sites, sites_of
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
-from fleet.models import Site
+from fleet.models import Robot, Site
 from missions import actions as missions
+from missions.models import Mission
 from telemetry import snapshots
 from telemetry.live import access, loading
 from telemetry.live.board import Board, Viewer
@@ -87,11 +91,13 @@ MISSION_VERBS = {
 
 @require_safe
 @login_required
-@permission_required(access.VIEW, raise_exception=True)
 def fleet(request: HttpRequest) -> HttpResponse:
     """The live page, complete as it is now; the socket goes on from here."""
-    sites = list(Site.objects.all())
-    view = {str(site.pk): site.pk for site in sites}.get(request.GET.get("site", ""))
+    if access.refusal(request.user):
+        raise PermissionDenied
+    sites = list(at_sites(request.user, Site.objects.all()))
+    site = {str(site.pk): site.pk for site in sites}.get(request.GET.get("site", ""))
+    view = access.view(sites_of(request.user), site)
     board, viewer = Board(), Viewer(view)
     board.viewers.add(viewer)
     found = loading.load(None)
@@ -102,7 +108,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
         shown[fragment.kind] += fragment.html
     context = {
         "sites": sites,
-        "site": view,
+        "site": site,
         "body_class": " ".join(name for permission, name in STEER.items() if request.user.has_perm(permission)),
         # finished HTML of the templates that every push uses, autoescaped there
         **{kind: mark_safe(html) for kind, html in shown.items()},  # noqa: S308
@@ -114,21 +120,24 @@ def fleet(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def robot_action(request: HttpRequest, robot_id: str, verb: str) -> HttpResponse:
-    return _act(request, ROBOT_VERBS[verb], robot_id)
+    return _act(request, ROBOT_VERBS[verb], Robot, robot_id)
 
 
 @require_POST
 def mission_action(request: HttpRequest, mission_id: UUID, verb: str) -> HttpResponse:
-    return _act(request, MISSION_VERBS[verb], mission_id)
+    return _act(request, MISSION_VERBS[verb], Mission, mission_id)
 
 
-def _act(request: HttpRequest, verb: Verb, target: Any) -> HttpResponse:
+def _act(request: HttpRequest, verb: Verb, model: type[Model], target: Any) -> HttpResponse:
     """Do it and say so: JSON to a script, a message and the page again to a plain form."""
     if not request.user.is_authenticated:
         return _answer(request, 401, "You are signed out. Sign in again, then repeat it.")
-    if not request.user.has_perm(verb.permission):
-        return _answer(request, 403, "Your role does not allow this. Ask an admin if it should.")
     try:
+        if not at_sites(request.user, model._default_manager.filter(pk=target)).exists():
+            name = model._meta.verbose_name
+            return _answer(request, 404, f"There is no {name} {target} at your sites. Look at the page again.")
+        if not request.user.has_perm(verb.permission):
+            return _answer(request, 403, "Your role does not allow this. Ask an admin if it should.")
         outcome = verb.run(target, by_user(request.user), request)
     except robots.Refused as refused:
         return _answer(request, 409, str(refused))
@@ -143,7 +152,7 @@ def _act(request: HttpRequest, verb: Verb, target: Any) -> HttpResponse:
 def _answer(request: HttpRequest, status: int, text: str) -> HttpResponse:
     if "application/json" in request.headers.get("Accept", ""):
         return JsonResponse({"text": text}, status=status)
-    if status in (401, 403):
+    if status in (401, 403, 404):
         return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
     messages.add_message(request, messages.INFO if status == 200 else messages.ERROR, text)
     return redirect("fleet")

@@ -13,7 +13,7 @@ import msgspec
 from missions.models import FINAL
 from telemetry import metrics
 from telemetry.live import cards, fragments
-from telemetry.live.fragments import EVERYWHERE, Fragment, Shell
+from telemetry.live.fragments import EVERYWHERE, Fragment, Shell, View
 from telemetry.live.loading import Loaded, MissionRow, RobotRow, Versions
 from telemetry.snapshots import Snapshot
 
@@ -37,13 +37,18 @@ class Dirty(NamedTuple):
 class Viewer:
     """One socket: what its browser shows, what has changed since, and how many frames it has not confirmed."""
 
-    def __init__(self, view: int | None = EVERYWHERE) -> None:
+    def __init__(self, view: View = EVERYWHERE) -> None:
         self.view = view
         self.n = 0
         self.acked = 0
         self.shown: set[str] = set()
         self.pending: set[str] = set()
         self.snapshot_due = True
+
+    def look_at(self, view: View) -> None:
+        """From now on it may see this, and what it shows is replaced by it."""
+        if view != self.view:
+            self.view, self.snapshot_due = view, True
 
     def ack(self, n: int) -> None:
         if self.acked < n <= self.n:
@@ -168,32 +173,31 @@ class Board:
         card = fragments.robot(shell, vitals)
         old = self.vitals.get(vitals.dom_id)
         self.vitals[vitals.dom_id], self.fragments[card.dom_id] = vitals, card
-        if before is None or before.html != shell.html or old is None or old.views != vitals.views:
+        if before is None or before.html != shell.html or old is None or old.site != vitals.site:
             return {card.dom_id}
         return {vitals.dom_id} if old.html != vitals.html else set()
 
     def _count(self) -> set[str]:
-        changed: set[str] = set()
-        robots: dict[int | None, Counter[str]] = {EVERYWHERE: Counter()}
-        missions: dict[int | None, Counter[str]] = {EVERYWHERE: Counter()}
+        """Counters for what anybody looks at; those that nobody looks at any more are forgotten."""
+        robots: dict[int, Counter[str]] = {}
+        missions: dict[int, Counter[str]] = {}
         for shell in self.shells.values():
-            for view in (EVERYWHERE, shell.row.site):
-                robots.setdefault(view, Counter())[shell.bucket] += 1
+            robots.setdefault(shell.row.site, Counter())[shell.bucket] += 1
         for row in self.missions.values():
             if row.state not in FINAL:
-                for view in (EVERYWHERE, row.site):
-                    missions.setdefault(view, Counter())["executing" if row.dispatched_at else "waiting"] += 1
+                missions.setdefault(row.site, Counter())["executing" if row.dispatched_at else "waiting"] += 1
         for (site, state), count in self.ended.items():
-            for view in (EVERYWHERE, site):
-                missions.setdefault(view, Counter())[state] += count
-        for view in robots.keys() | missions.keys() | {v.view for v in self.viewers}:
-            fragment = fragments.counts(view, robots.get(view, Counter()), missions.get(view, Counter()))
-            changed |= self._keep(f"counts@{view}", fragment)
-        return changed
+            missions.setdefault(site, Counter())[state] += count
+        views = {counts_key(viewer.view): viewer.view for viewer in self.viewers}
+        for key in [k for k, f in self.fragments.items() if f.kind == "counts" and k not in views]:
+            del self.fragments[key]
+        return set().union(
+            *(self._keep(key, fragments.counts(v, _sum(robots, v), _sum(missions, v))) for key, v in views.items())
+        )
 
     def _keep(self, key: str, fragment: Fragment) -> set[str]:
         before = self.fragments.get(key)
-        if before is not None and before.html == fragment.html and before.views == fragment.views:
+        if before is not None and before.html == fragment.html and (before.site, before.view) == (fragment.site, fragment.view):
             return set()
         self.fragments[key] = fragment
         return {key}
@@ -212,7 +216,14 @@ class Board:
 
     # --- frames
 
-    def shown(self, view: int | None) -> list[tuple[str, Fragment]]:
+    def admit(self, viewer: Viewer, view: View) -> None:
+        """A viewer comes, or may see something else from now on."""
+        self.viewers.add(viewer)
+        viewer.look_at(view)
+        if self.loaded:  # its counters may be new
+            self._changed(self._count())
+
+    def shown(self, view: View) -> list[tuple[str, Fragment]]:
         """Everything that a view shows, the worst first."""
         found = [(key, f) for key, f in self.fragments.items() if f.shown_in(view)]
         return sorted(found, key=lambda kf: (kf[1].kind, *kf[1].rank))
@@ -244,3 +255,12 @@ class Board:
         metrics.FRAGMENTS.inc(len(put))
         head = msgspec.json.encode({"n": viewer.n, "whole": whole, "put": [f.dom_id for _, f in put], "gone": gone})
         return f'{head[:-1].decode()},"content":"{"".join(f.json for _, f in put)}"}}'
+
+
+def counts_key(view: View) -> str:
+    """Key of the counters of one view."""
+    return "counts@" + ("all" if view is EVERYWHERE else ",".join(map(str, sorted(view))))
+
+
+def _sum(by_site: dict[int, Counter[str]], view: View) -> Counter[str]:
+    return sum((n for site, n in by_site.items() if view is EVERYWHERE or site in view), Counter())

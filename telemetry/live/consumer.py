@@ -13,7 +13,6 @@ import msgspec
 from channels.db import database_sync_to_async
 
 from telemetry.live import access, hub
-from telemetry.live.fragments import EVERYWHERE
 
 NOT_UNDERSTOOD = 4400
 MESSAGE_MAX = 200  # characters; a browser says nothing but acks
@@ -33,7 +32,7 @@ async def live_page(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """ASGI application of `/live/ws?site=<id>`; `scope` has user and session."""
     await receive()  # websocket.connect
     await send({"type": "websocket.accept"})  # a browser sees a close code only after that
-    code = await database_sync_to_async(access.refusal)(scope["user"])
+    code, sites = await database_sync_to_async(access.verdict)(scope["user"])
     if code:
         await send({"type": "websocket.close", "code": code})
         return
@@ -45,7 +44,7 @@ async def live_page(scope: dict[str, Any], receive: Any, send: Any) -> None:
         with suppress(Exception):  # the browser may have gone; each server has its own exception for that
             await send({"type": "websocket.close", "code": code})
 
-    socket = hub.Socket(send_text, close, scope["session"].session_key, _view(scope))
+    socket = hub.Socket(send_text, close, scope["session"].session_key, sites, _asked(scope))
     joined = hub.join(socket)
     try:
         while (message := await receive())["type"] == "websocket.receive":
@@ -64,6 +63,6 @@ async def live_page(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await hub.leave(joined, socket)
 
 
-def _view(scope: dict[str, Any]) -> int | None:
+def _asked(scope: dict[str, Any]) -> int | None:
     site = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("site", [""])[0]
-    return int(site) if site.isascii() and site.isdigit() and len(site) < 10 else EVERYWHERE
+    return int(site) if site.isascii() and site.isdigit() and len(site) < 10 else None

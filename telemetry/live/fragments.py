@@ -1,7 +1,6 @@
 """Fragments: the HTML of one card, row or counter strip, rendered once for all who see it; page and push share it."""
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,7 +14,8 @@ from telemetry.live import cards
 from telemetry.live.loading import MissionRow, RobotRow
 from telemetry.snapshots import Snapshot
 
-EVERYWHERE = None  # the view of all sites
+View = frozenset[int] | None  # the sites that a viewer looks at
+EVERYWHERE: View = None  # all of them, those to come as well
 TEMPLATES = {
     "counts": "fleet/_counts.html",
     "robots": "fleet/_robot.html",
@@ -27,20 +27,23 @@ SWAP = ' hx-swap-oob="outerMorph"'  # on the root of everything that is pushed
 
 
 class Fragment(NamedTuple):
-    """`dom_id` names its root. `views` are those that show it: sites by number, and `EVERYWHERE`.
+    """`dom_id` names its root. `site` is where it belongs; counters belong to one `view` instead.
 
     `rank` sorts the worst first, within one kind of fragment: counts, robots, missions.
     """
 
     kind: str
     dom_id: str
-    views: frozenset[int | None]
+    site: int | None
     rank: tuple[Any, ...]
     html: str
     json: str  # the HTML as inside of a JSON string
+    view: View = EVERYWHERE
 
-    def shown_in(self, view: int | None) -> bool:
-        return view in self.views
+    def shown_in(self, view: View) -> bool:
+        if self.site is None:
+            return view == self.view
+        return view is EVERYWHERE or self.site in view
 
 
 @cache
@@ -53,9 +56,9 @@ def _admin() -> str:
     return reverse("admin:index")
 
 
-def _fragment(kind: str, dom_id: str, views: Iterable[int | None], rank: tuple[Any, ...], **context: Any) -> Fragment:
+def _fragment(kind: str, dom_id: str, site: int | None, rank: tuple[Any, ...], **context: Any) -> Fragment:
     html = _render(kind, **context)
-    return Fragment(kind, dom_id, frozenset(views), rank, html, _in_json(html))
+    return Fragment(kind, dom_id, site, rank, html, _in_json(html))
 
 
 def _render(kind: str, **context: Any) -> str:
@@ -102,7 +105,7 @@ def shell(row: RobotRow, low: bool) -> Shell:
 
 
 def vitals(row: RobotRow, snapshot: Snapshot | None) -> Fragment:
-    return _fragment("vitals", vitals_id(row.id), (EVERYWHERE, row.site), (), v=cards.vitals(row.id, snapshot))
+    return _fragment("vitals", vitals_id(row.id), row.site, (), v=cards.vitals(row.id, snapshot))
 
 
 def robot(shell: Shell, vitals: Fragment) -> Fragment:
@@ -110,16 +113,16 @@ def robot(shell: Shell, vitals: Fragment) -> Fragment:
     # inside the card they are no target of their own
     html = vitals.html.replace(SWAP, "", 1).join(shell.html)
     text = vitals.json.replace(_SWAP_IN_JSON, "", 1).join(shell.json)
-    return Fragment("robots", robot_id(shell.row.id), vitals.views, shell.rank, html, text)
+    return Fragment("robots", robot_id(shell.row.id), vitals.site, shell.rank, html, text)
 
 
 def mission(row: MissionRow) -> Fragment:
     line = cards.mission_line(row)
     rank = (line["rank"], -row.created_at.timestamp())
-    return _fragment("missions", mission_id(row.id), (EVERYWHERE, row.site), rank, m=line)
+    return _fragment("missions", mission_id(row.id), row.site, rank, m=line)
 
 
-def counts(view: int | None, buckets: Counter[str], missions: Counter[str]) -> Fragment:
+def counts(view: View, buckets: Counter[str], missions: Counter[str]) -> Fragment:
     """Robots by what they need, missions by state. Only its own view shows it."""
     total = sum(buckets.values()) or 1
     bar, x = [], 0.0
@@ -133,4 +136,4 @@ def counts(view: int | None, buckets: Counter[str], missions: Counter[str]) -> F
         "parts": [{"name": n, "word": w, "count": buckets[n]} for n, w in cards.BUCKETS],
         "missions": [{"name": n, "word": w, "count": missions[n]} for n, w in cards.MISSION_COUNTS],
     }
-    return _fragment("counts", "counts", (view,), (), c=context)
+    return _fragment("counts", "counts", None, (), c=context)._replace(view=view)

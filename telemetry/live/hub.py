@@ -21,7 +21,6 @@ from telemetry import metrics, snapshots
 from telemetry.gateways.vitals import uncut
 from telemetry.live import access, listening, loading, revocation
 from telemetry.live.board import Board, Dirty, Viewer
-from telemetry.live.fragments import EVERYWHERE
 
 log = logging.getLogger(__name__)
 TICK_S = 0.05  # at most 20 ticks a second; a quiet hub ticks at once
@@ -40,11 +39,13 @@ Close = Callable[[int], Awaitable[None]]
 
 
 class Socket(Viewer):
-    """A viewer with the means to reach its browser, and who it is."""
+    """A viewer with the means to reach its browser, who it is, and the one site that it asked for, if any."""
 
-    def __init__(self, send: Send, close: Close, session_key: str, view: int | None = EVERYWHERE) -> None:
-        super().__init__(view)
-        self.send, self.close, self.session_key = send, close, session_key
+    def __init__(
+        self, send: Send, close: Close, session_key: str, sites: frozenset[int] | None, asked: int | None = None
+    ) -> None:
+        super().__init__(access.view(sites, asked))
+        self.send, self.close, self.session_key, self.asked = send, close, session_key, asked
         self.sent_at = 0.0
 
     def stuck(self, now: float) -> bool:
@@ -72,7 +73,7 @@ class Hub:
     # --- sockets
 
     def join(self, socket: Socket) -> None:
-        self.board.viewers.add(socket)
+        self.board.admit(socket, socket.view)
         metrics.SOCKETS.set(len(self.board.viewers))
         if not self._tasks:
             self._redis = redis.asyncio.Redis.from_url(
@@ -211,7 +212,7 @@ class Hub:
         self._beat_now.clear()
 
     async def _guard(self) -> None:
-        """Closes the sockets of those who were signed out, or lost the permission."""
+        """Closes the sockets of those who were signed out or lost the permission; narrows those who lost a site."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ACCESS_S):
                 await self._access_changed.wait()
@@ -219,12 +220,16 @@ class Hub:
         sockets = list(self.board.viewers)
         sessions = {s.session_key for s in sockets}  # one may have many pages open
         try:
-            verdicts = await self._in_thread(lambda: {key: access.refusal(access.user_of(key)) for key in sessions})
+            verdicts = await self._in_thread(lambda: {key: access.verdict(access.user_of(key)) for key in sessions})
         except (DatabaseError, InterfaceError):
             return
         for socket in sockets:
-            if code := verdicts[socket.session_key]:
+            code, sites = verdicts[socket.session_key]
+            if code:
                 await self._show_out(socket, code)
+            elif socket in self.board.viewers:
+                self.board.admit(socket, access.view(sites, socket.asked))
+        self._wake.set()
 
     async def _hear_revocations(self) -> None:
         await revocation.listen(self._access_changed.set)

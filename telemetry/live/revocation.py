@@ -18,6 +18,9 @@ from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from redis import RedisError
 
+from fleet.models import Membership, Person
+from fleet.signals import person_changed
+
 log = logging.getLogger(__name__)
 GROUP = "live.access"
 TIMEOUT_S = 0.5
@@ -62,9 +65,13 @@ async def _send() -> None:
 
 
 def _changed(*, created: bool = False, action: str = "post_", **_: Any) -> None:
-    """Receiver: what a transaction changes counts once it is committed. A new user has no sockets yet."""
+    """Receiver: what a transaction changes counts once it is committed. A new row takes no access away."""
     if not created and action.startswith("post_"):
         transaction.on_commit(tell)
+
+
+def _person_changed(**_: Any) -> None:
+    tell()  # sent after the commit
 
 
 def connect() -> None:
@@ -72,8 +79,12 @@ def connect() -> None:
         (user_logged_out, None),
         (post_save, User),
         (post_delete, User),
+        (post_save, Person),
+        (post_save, Membership),
+        (post_delete, Membership),
         (m2m_changed, User.groups.through),
         (m2m_changed, User.user_permissions.through),
         (m2m_changed, Group.permissions.through),
     ):
         signal.connect(_changed, sender=sender, dispatch_uid=f"live.revocation.{sender}")
+    person_changed.connect(_person_changed, dispatch_uid="live.revocation.person")

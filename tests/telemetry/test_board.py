@@ -37,8 +37,7 @@ def board():
 
 def watch(board, view=None) -> Viewer:
     viewer = Viewer(view)
-    board.viewers.add(viewer)
-    put(board)  # counters of a view exist once somebody looks
+    board.admit(viewer, view)
     first = frame(board, viewer)
     assert first["whole"] and first["n"] == 1
     viewer.ack(1)
@@ -47,7 +46,7 @@ def watch(board, view=None) -> Viewer:
 
 def test_the_first_frame_is_the_whole_board(board):
     viewer = Viewer()
-    board.viewers.add(viewer)
+    board.admit(viewer, viewer.view)
     first = frame(board, viewer)
     assert first["put"] == ["counts", f"mission-{M1}", "robot-RB-002", "robot-RB-001"]  # by name within a rank
     assert first["gone"] == [] and first["content"].count("<article") == 2
@@ -105,7 +104,7 @@ def test_an_ack_counts_only_for_a_frame_that_was_sent(board, acked, counts):
 
 
 def test_a_view_of_one_site_gets_that_site_only(board):
-    viewer = Viewer(2)
+    viewer = Viewer(frozenset({2}))
     board.viewers.add(viewer)
     put(board)
     first = frame(board, viewer)
@@ -211,11 +210,29 @@ def test_a_mission_that_has_ended_is_not_missed_for_ever(board):
 
 
 def test_counts_of_ended_missions_reach_the_viewers(board):
-    viewer = watch(board)
+    viewers = {12: watch(board), 7: watch(board, frozenset({1})), 5: watch(board, frozenset({2, 9}))}
     board.compare(Versions({"RB-001": 3, "RB-002": 3}, {M1: 4}, {(1, "success"): 7, (2, "success"): 5}))
-    assert frame(board, viewer)["put"] == ["counts"]
-    assert "<b>12</b> done in 24 h" in board.fragments["counts@None"].html
-    assert "<b>7</b> done in 24 h" in board.fragments["counts@1"].html
+    for number, viewer in viewers.items():
+        told = frame(board, viewer)
+        assert told["put"] == ["counts"] and f"<b>{number}</b> done in 24 h" in told["content"]
+
+
+def test_counters_of_a_view_are_kept_while_somebody_looks(board):
+    viewer = watch(board, frozenset({2}))
+    assert "counts@2" in board.fragments
+    board.viewers.remove(viewer)
+    put(board)
+    assert "counts@2" not in board.fragments
+
+
+def test_a_viewer_who_loses_a_site_gets_everything_anew_without_it(board):
+    viewer = watch(board, frozenset({1, 2}))
+    board.admit(viewer, frozenset({2}))
+    narrowed = frame(board, viewer)
+    assert narrowed["whole"] and narrowed["put"] == ["counts", "robot-RB-002"]
+    viewer.ack(viewer.n)
+    put(board, [robot(name="unseen")], snapshots={"RB-001": Snapshot(at=1, battery=80)})
+    assert not viewer.ready
 
 
 def test_again_means_a_whole_frame(board):
