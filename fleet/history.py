@@ -14,6 +14,8 @@ import msgspec
 from django.db import models
 from django.dispatch import Signal
 
+from fleet import logs
+
 MAX_NAME = 200  # characters of an actor's name; first and last name may have 301
 GENESIS = bytes(32)  # prev_hash of the first event of an aggregate
 _encode = msgspec.json.Encoder().encode
@@ -95,9 +97,10 @@ class Origin:
 
 def by_user(user: Any, *, trace_id: str = "") -> Origin:
     """The origin of what a signed-in person asks for."""
-    request = uuid.uuid4().hex
+    here = logs.about()
+    request = here.get(logs.REQUEST) or uuid.uuid4().hex
     name = (user.get_full_name() or user.get_username())[:MAX_NAME]
-    return Origin("user", str(user.pk), name, f"request:{request}", trace_id or request)
+    return Origin("user", str(user.pk), name, f"request:{request}", trace_id or here.get("trace_id") or request)
 
 
 class Draft(NamedTuple):

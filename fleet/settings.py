@@ -8,6 +8,8 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
+from fleet import logs
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR = Path(os.environ.get("DROVER_VAR") or BASE_DIR / "var").resolve()  # everything that `make run` writes
 
@@ -73,6 +75,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "fleet.logs.Traced",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -192,11 +195,14 @@ METRICS_TOKEN = env("METRICS_TOKEN", "")
 METRICS_HOST = env("DROVER_METRICS_HOST", "127.0.0.1")  # of a worker's own server
 METRICS_PORT = number("DROVER_METRICS_PORT", 0)  # 0: any free one, written to var/metrics/
 
+LOG_FORMAT = env("LOG_FORMAT", "line")
+if LOG_FORMAT not in logs.FORMATS:
+    raise ImproperlyConfigured(f"LOG_FORMAT must be one of {', '.join(logs.FORMATS)}, not {LOG_FORMAT!r}.")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": logs.FORMATS,
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.request": {"level": "ERROR"},

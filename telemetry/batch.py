@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from django.db import connection, transaction
 
+from fleet import logs
 from missions.ledger import Ledger
 from missions.models import Direction
 from telemetry import metrics, translate, watermarks
@@ -37,8 +38,19 @@ class _Message:
     tries: int = 0
 
     @property
+    def about(self) -> dict[str, str]:
+        """For the log."""
+        return about(self.entry, self.up)
+
+    @property
     def final(self) -> str:
         return DEAD if self.reason else str(self.verdict)
+
+
+def about(entry: Entry, up: Up | None = None) -> dict[str, str]:
+    """What log lines about a message carry."""
+    trace = translate.trace_of(up)[0] if up else entry.msg_id.hex
+    return {"trace_id": trace, logs.MESSAGE: str(entry.msg_id)}
 
 
 def apply(
@@ -102,7 +114,8 @@ def _tell(messages: list[_Message], now: datetime) -> None:
     ledger = Ledger.open({m.entry.robot_id for m in messages}, named, now=now)
     for message in messages:
         if message.entry.robot_id in ledger.robots and message.up:
-            message.verdict = translate.tell(ledger, message.up, message.entry.received_at)
+            with logs.working_on(**message.about):
+                message.verdict = translate.tell(ledger, message.up, message.entry.received_at)
         else:
             message.reason = "there is no robot of this id"
     ledger.commit()
@@ -142,7 +155,8 @@ def _report(dead: list[_Message]) -> None:
         if n := counts.pop(message.entry.robot_id, 0):
             more = f" (and {n - 1} more)" if n > 1 else ""
             entry = message.entry
-            log.error("dead letter from %s, %s: %s%s", entry.robot_id, entry.msg_id, message.reason, more)
+            with logs.working_on(**message.about):
+                log.error("dead letter from %s, %s: %s%s", entry.robot_id, entry.msg_id, message.reason, more)
 
 
 def _text(raw: bytes) -> str:

@@ -100,9 +100,14 @@ def presence(ledger: Ledger, robot_id: str, presence: str, last_received_at: dat
 
 def _origin(ledger: Ledger, up: Up) -> Origin:
     name = ledger.robots[up.robot].row.name
-    parts = up.traceparent.split("-")
-    trace, span = (parts[1], parts[2]) if len(parts) == 4 else (up.msg_id.hex, "")
+    trace, span = trace_of(up)
     return Origin("robot", up.robot, name, f"message:{up.msg_id}", trace, span, up.occurred_at)
+
+
+def trace_of(up: Up) -> tuple[str, str]:
+    """(trace id, span id): the robot's, or the message is a trace of its own."""
+    parts = up.traceparent.split("-")
+    return (parts[1], parts[2]) if len(parts) == 4 else (up.msg_id.hex, "")
 
 
 def _uuid(text: str | UUID | None) -> UUID | None:

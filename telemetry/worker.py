@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
+from fleet import logs
 from fleet.models import Robot
 from telemetry import batch, metrics, poison
 from telemetry.due import Clocks, Deadlines
@@ -257,7 +258,8 @@ class Worker:
         """Count a failed try of one message. True when that was the last: it is a dead letter now."""
         tries = poison.count(p, self.fences[p], entry, error)
         metrics.RETRIES.labels("message").inc()
-        log.error("message %s of %s failed, try %d", entry.msg_id, entry.robot_id, tries, exc_info=error)
+        with logs.working_on(**batch.about(entry)):
+            log.error("message %s of %s failed, try %d", entry.msg_id, entry.robot_id, tries, exc_info=error)
         if tries <= poison.TRIES:
             return False
         doomed = (poison.reason(error), tries)

@@ -1,0 +1,134 @@
+"""Log lines: one form for people, one for machines, both with the trace that joins them to the history.
+
+LOG_FORMAT=line (a person reads it) or json (one object per line). What robots and users sent is kept to one bounded line
+with its control characters escaped, and what looks like a secret is not written at all.
+"""
+
+import contextvars
+import json
+import logging
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest, HttpResponse
+
+LONGEST = 2000  # characters of a message
+LONGEST_TRACE = 8000  # of a traceback
+REQUEST, MESSAGE = "request_id", "msg_id"
+_TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+_SECRETS = (
+    re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),  # a password in a URL
+    re.compile(r"(?i)(\bbearer\s+)[^\s\"',;]+"),
+    re.compile(
+        r"(?i)(\b(?:password|passwd|token|secret|secret_key|sessionid|csrftoken|cookie|authorization|drover_session_\w+|"
+        r"drover_csrf_\w+)[\"']?\s*[=:]\s*[\"']?)(?!bearer\b)[^\s\"'&;,]+"
+    ),
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\n|\t")
+
+_about: contextvars.ContextVar[dict[str, str]] = contextvars.ContextVar("about", default={})  # noqa: B039  (never changed)
+log = logging.getLogger(__name__)
+
+
+def about() -> dict[str, str]:
+    """What this thread or task is working on: trace_id, and request_id or msg_id. Do not change it."""
+    return _about.get()
+
+
+@contextmanager
+def working_on(trace_id: str, **what: str) -> Iterator[None]:
+    """Log lines from here on carry these."""
+    before = _about.set({"trace_id": trace_id, **what})
+    try:
+        yield
+    finally:
+        _about.reset(before)
+
+
+def trace_of(traceparent: str) -> str:
+    """Trace id of a W3C `traceparent`; empty when it is not in order."""
+    found = _TRACEPARENT.fullmatch(traceparent.strip())
+    return found[1] if found and found[1].strip("0") else ""
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    """Text of others as one bounded line: control characters escaped, secrets left out."""
+    for secret in _SECRETS:
+        text = secret.sub(r"\1…", text)
+    text = _CONTROL.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest} more)"
+
+
+class Line(logging.Formatter):
+    """For people: level, who, what, and the end of the trace id."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        trace = about().get("trace_id", "")
+        line = f"{record.levelname} {record.name}: {one_line(record.getMessage())}" + (
+            f" [{trace[:8]}]" if trace else ""
+        )
+        return "\n".join([line, *(one_line(row) for row in _traceback(self, record).splitlines())])
+
+
+class Json(logging.Formatter):
+    """For machines: one object per line. `time` is UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": one_line(record.getMessage()),
+            "process": record.process,
+            **about(),
+        }
+        if trace := _traceback(self, record):
+            said["exception"] = "\n".join(one_line(row) for row in trace[-LONGEST_TRACE:].splitlines())
+        return json.dumps(said, ensure_ascii=False)
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    return formatter.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
+
+
+FORMATS = {"line": {"()": Line}, "json": {"()": Json}}
+
+
+class Traced:
+    """Middleware: a request has an id, which its log lines, its events and its answer carry (X-Request-Id).
+
+    A caller's `traceparent` becomes the trace; without one the request is its own.
+    """
+
+    sync_capable = async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+        self.get_response: Any = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if iscoroutinefunction(self.get_response):
+            return self._later(request)
+        with self._named(request) as number:
+            return _signed(self.get_response(request), number)
+
+    async def _later(self, request: HttpRequest) -> HttpResponse:
+        with self._named(request) as number:
+            return _signed(await self.get_response(request), number)
+
+    @contextmanager
+    def _named(self, request: HttpRequest) -> Iterator[str]:
+        number = uuid.uuid4().hex
+        with working_on(trace_of(request.headers.get("traceparent", "")) or number, request_id=number):
+            yield number
+
+
+def _signed(response: HttpResponse, number: str) -> HttpResponse:
+    response["X-Request-Id"] = number
+    return response

@@ -1,0 +1,139 @@
+"""Log lines: bounded, on one line, without secrets, and joined to the history by request and trace."""
+
+import json
+import logging
+import sys
+
+import pytest
+from django.http import HttpResponse
+from django.test import AsyncClient, Client, RequestFactory
+from django.urls import reverse
+
+from fleet import logs
+from fleet.history import by_user
+from fleet.models import Event
+from telemetry import health
+
+
+def written(formatter: logging.Formatter, message: str, *args: object, exc_info=None) -> str:
+    return formatter.format(logging.LogRecord("drover", logging.ERROR, __file__, 1, message, args, exc_info))
+
+
+def test_json_is_one_object_per_line_with_time_level_and_trace():
+    with logs.working_on("a" * 32, msg_id="m-1"):
+        said = json.loads(written(logs.Json(), "try %d", 3))
+    assert said["message"] == "try 3"
+    assert (said["level"], said["logger"], said["trace_id"], said["msg_id"]) == ("error", "drover", "a" * 32, "m-1")
+    assert said["time"].endswith("+00:00")
+    assert "trace_id" not in json.loads(written(logs.Json(), "after it"))
+
+
+def test_a_line_for_people_ends_with_the_start_of_the_trace():
+    with logs.working_on("abcdef0123456789" * 2):
+        assert written(logs.Line(), "hello %s", "Ella") == "ERROR drover: hello Ella [abcdef01]"
+
+
+@pytest.mark.parametrize("formatter", [logs.Line(), logs.Json()], ids=["line", "json"])
+def test_what_robots_say_forges_no_line_and_fills_no_disk(formatter):
+    evil = "bad\nERROR drover: all is well\r\x1b[2J\u2028\x00" + "x" * 100_000
+    text = written(formatter, "message from %s", evil)
+    assert len(text.splitlines()) == 1
+    assert "\x1b" not in text
+    assert len(text) < 3000
+
+
+@pytest.mark.parametrize("formatter", [logs.Line(), logs.Json()], ids=["line", "json"])
+def test_a_traceback_is_kept_and_bounded(formatter):
+    try:
+        raise ValueError("bad\x1b[2J")
+    except ValueError:
+        text = written(formatter, "failed", exc_info=sys.exc_info())
+    assert "ValueError: bad" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer S3CRET",
+        "authorization='Bearer S3CRET'",
+        "redis://:S3CRET@cache:6379/0 does not answer",
+        "postgresql://drover:S3CRET@db/drover",
+        "password=S3CRET host=db",
+        '{"token": "S3CRET"}',
+        "Cookie: drover_session_8000=S3CRET; other=1",
+        "GET /x?token=S3CRET&y=1",
+    ],
+)
+def test_secrets_are_not_written(text):
+    assert "S3CRET" not in logs.one_line(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["http://127.0.0.1:8000/metrics", "RB-001: session 7: seq 8", "user@example.org wrote", "tokens: 3 issued"]
+)
+def test_what_is_no_secret_stays(text):
+    assert logs.one_line(text) == text
+
+
+# --- requests
+
+
+def test_answers_carry_an_id_that_is_new_each_time(client):
+    first, second = (client.get("/healthz")["X-Request-Id"] for _ in range(2))
+    assert len(first) == 32
+    assert first != second
+
+
+async def test_the_same_under_asgi():
+    assert len((await AsyncClient().get("/healthz"))["X-Request-Id"]) == 32
+
+
+def test_the_id_in_the_answer_finds_the_events(dispatched, client, supervisor):
+    client.force_login(supervisor)
+    response = client.post(reverse("robot-stop", args=["RB-001"]), headers={"Accept": "application/json"})
+    assert response.status_code == 200
+    event = Event.objects.get(kind="robot.hold_opened")
+    assert event.cause == f"request:{response['X-Request-Id']}"
+    assert event.trace_id == response["X-Request-Id"]
+
+
+def test_a_callers_trace_is_kept(dispatched, client, supervisor):
+    client.force_login(supervisor)
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    headers = {"Accept": "application/json", "traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    response = client.post(reverse("robot-stop", args=["RB-001"]), headers=headers)
+    event = Event.objects.get(kind="robot.hold_opened")
+    assert (event.trace_id, event.cause) == (trace, f"request:{response['X-Request-Id']}")
+
+
+@pytest.mark.parametrize("header", ["", "nonsense", "00-" + "0" * 32 + "-00f067aa0ba902b7-01", "00-XYZ-1-01"])
+def test_a_traceparent_that_is_not_in_order_counts_as_none(header):
+    assert logs.trace_of(header) == ""
+
+
+def test_nothing_of_a_request_is_left_for_the_next(supervisor):
+    seen = []
+
+    def view(request):
+        seen.append(dict(logs.about()))
+        return HttpResponse()
+
+    logs.Traced(view)(RequestFactory().get("/"))
+    assert seen[0]["request_id"] == seen[0]["trace_id"]
+    assert logs.about() == {}
+    assert by_user(supervisor).trace_id != seen[0]["trace_id"]
+
+
+def test_an_unhandled_error_is_logged_with_the_request_it_belongs_to(client, monkeypatch, caplog):
+
+    def broken() -> str:
+        caplog.handler.setFormatter(logs.Json())
+        raise RuntimeError("here")
+
+    monkeypatch.setitem(health.CHECKS, "database", broken)
+    caplog.handler.setFormatter(logs.Json())
+    response = Client(raise_request_exception=False).get("/readyz")
+    assert response.status_code == 500
+    lines = [json.loads(line) for line in caplog.text.splitlines()]
+    assert any(line.get("request_id") == response["X-Request-Id"] for line in lines)
