@@ -3,19 +3,25 @@
 import hashlib
 import re
 import secrets
+import time
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
+from psycopg.errors import LockNotAvailable
 
 from fleet import decide as rules
-from fleet.commit import commit, load, new
+from fleet.commit import Conflict, commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
-from fleet.models import ROBOT_ID, Brand, Robot, RobotCredential, Site
+from fleet.models import ROBOT_ID, Brand, Command, Robot, RobotCredential, Site
 
 MAX_REASON = 500  # characters
+AT_ONCE = 25  # robots in one transaction
+WAIT_MS = 50  # for a row that somebody holds, before the next one has its turn
+GIVE_UP_S = 5.0
 
 
 class Refused(ValueError):
@@ -55,14 +61,40 @@ def reinstate_robot(robot_id: str, *, by: Origin) -> None:
     _change(robot_id, rules.Reinstate(), by)
 
 
+def stop_robots(robot_ids: Iterable[str], *, by: Origin, why: str = "") -> dict[str, str]:
+    """Stop now and hold until released (I13): per robot `stopping`, or why not, in words. Idempotent, never versioned.
+
+    Robots whose row somebody holds (the worker does, much of the time) keep none of the others waiting.
+    """
+    return _each(robot_ids, lambda change: rules.HoldBack("stopped", by.actor_name, accepted_text(why)), by, "stopping")
+
+
+def stop_site(site_id: int, *, by: Origin, why: str = "") -> dict[str, str]:
+    """Stop every robot of the site that is in service."""
+    return stop_robots(_in_service(site_id), by=by, why=why)
+
+
 def stop_robot(robot_id: str, *, by: Origin, why: str = "") -> None:
-    """Stop now and hold until released (I13). Idempotent, never refused for a known robot."""
-    _change(robot_id, rules.HoldBack("stopped", by.actor_name, accepted_text(why)), by)
+    """Stop one. Never refused for a known robot."""
+    said = stop_robots([robot_id], by=by, why=why)[robot_id]
+    if said != "stopping":
+        raise Refused(said)
+
+
+def explain_stops(robot_ids: Iterable[str], *, why: str, by: Origin) -> dict[str, str]:
+    """Say afterwards why these are stopped: per robot `explained`, `nothing to explain`, or why not."""
+    fact = rules.Explain(by.actor_name, accepted_text(why))
+    return _each(robot_ids, lambda change: fact, by, "explained", "nothing to explain")
+
+
+def release_robots(robot_ids: Iterable[str], *, by: Origin) -> dict[str, str]:
+    """Release the open stops of these: per robot `released`, `not stopped`, or why not."""
+    return _each(robot_ids, lambda change: _release(change, by), by, "released", "not stopped")
 
 
 def release_robot(robot_id: str, *, by: Origin, number: int | None = None) -> bool:
     """Release one hold by number, or every open stop. False when there was nothing to release."""
-    return _change(robot_id, rules.Release(by.actor_name, number), by) is rules.Verdict.APPLIED
+    return _change(robot_id, lambda change: _release(change, by, number), by) is rules.Verdict.APPLIED
 
 
 def issue_credential(robot_id: str, *, label: str = "", by: Origin) -> str:
@@ -102,14 +134,26 @@ def accepted_text(reason: str) -> str:
     return reason.replace("\x00", "").encode(errors="replace").decode().strip()[:MAX_REASON]
 
 
+def _release(change: Change, by: Origin, number: int | None = None) -> rules.Release:
+    """With what only the commands tell: a stop that is not sent yet, and cannot be while we hold its row."""
+    unconfirmed = [h.since for h in change.children["holds"].values() if h.kind == "stopped" and not h.confirmed_at]
+    unsent = False
+    if unconfirmed:
+        stops = Command.objects.filter(robot=change.row.pk, kind="robot.stop", created_at__gte=min(unconfirmed))
+        sent = [command.sent_at for command in stops.select_for_update()]
+        unsent = bool(sent) and not any(sent)
+    return rules.Release(by.actor_name, number, unsent)
+
+
 def _change(robot_id: str, fact: Any, by: Origin) -> rules.Verdict:
+    """`fact`, or a function that makes it of the locked row."""
     now = timezone.now()
     with transaction.atomic():
         # credentials are few and a revoke must find the one it names
         found = load(AGGREGATES["robot"], [robot_id], children={"credentials": Q()})
         if robot_id not in found:
             raise Refused(f"There is no robot {robot_id!r}.")
-        return _tell(found[robot_id], fact, by, now)
+        return _tell(found[robot_id], fact(found[robot_id]) if callable(fact) else fact, by, now)
 
 
 def _tell(change: Change, fact: Any, by: Origin, now: datetime) -> rules.Verdict:
@@ -117,6 +161,54 @@ def _tell(change: Change, fact: Any, by: Origin, now: datetime) -> rules.Verdict
     verdict = rules.decide(change, fact, now)
     commit([change], now=now)
     return verdict
+
+
+def _each(
+    robot_ids: Iterable[str], fact: Callable[[Change], Any], by: Origin, done: str, not_so: str = "nothing to do"
+) -> dict[str, str]:
+    """The same for many: those whose rows are free at once, the rest one by one as they become free."""
+    said = dict.fromkeys(robot_ids, "")
+    words = {rules.Verdict.APPLIED: done}
+    free = list(said)
+    for start in range(0, len(free), AT_ONCE):
+        told = _together(free[start : start + AT_ONCE], fact, by)
+        said |= {robot: words.get(verdict, not_so) for robot, verdict in told.items()}
+    ends = time.monotonic() + GIVE_UP_S
+    while waiting := [robot for robot, word in said.items() if not word]:
+        for robot in waiting:
+            try:
+                with transaction.atomic():
+                    with connection.cursor() as cursor:
+                        cursor.execute("SELECT set_config('lock_timeout', %s, TRUE)", [f"{WAIT_MS}ms"])
+                    said[robot] = words.get(_change(robot, fact, by), not_so)
+            except Refused as refused:
+                said[robot] = str(refused)
+            except (Conflict, IntegrityError, OperationalError) as error:
+                if isinstance(error, OperationalError) and not isinstance(error.__cause__, LockNotAvailable):
+                    raise
+                if time.monotonic() > ends:
+                    said[robot] = f"Not done: something else keeps {robot} busy. Do it again."
+    return said
+
+
+def _together(robot_ids: list[str], fact: Callable[[Change], Any], by: Origin) -> dict[str, rules.Verdict]:
+    """One transaction for those whose rows nobody holds. Nothing is done when one of them cannot be written."""
+    now = timezone.now()
+    try:
+        with transaction.atomic():
+            found = load(AGGREGATES["robot"], robot_ids, skip_locked=True)
+            verdicts = {}
+            for robot, change in found.items():
+                change.origin = by
+                verdicts[robot] = rules.decide(change, fact(change), now)
+            commit(found.values(), now=now)
+    except (Conflict, IntegrityError):
+        return {}
+    return verdicts
+
+
+def _in_service(site_id: int) -> list[str]:
+    return list(Robot.objects.filter(site=site_id, retired_at=None).values_list("pk", flat=True))
 
 
 def _pk(thing: Any) -> int:

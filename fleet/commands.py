@@ -20,7 +20,7 @@ def command(
     With `dispatch_no`, the change is of a mission and the command belongs to that dispatch.
     """
     assert change.now is not None
-    msg_id = uuid.uuid5(NAMESPACE, f"{change.name} {change.row.version} {kind}")
+    msg_id = msg_id_of(change, kind, change.row.version)
     mission = change.row.pk if dispatch_no is not None else None
     body = {
         "v": 1, "type": kind, "msg_id": msg_id, "robot": robot_id, "mission": mission, "dispatch_no": dispatch_no,
@@ -30,6 +30,11 @@ def command(
         id=msg_id, robot_id=robot_id, kind=kind, mission=mission, dispatch_no=dispatch_no,
         body=msgspec.json.encode(body).decode(), created_at=change.now,
     )  # fmt: skip
+
+
+def msg_id_of(change: Change, kind: str, version: int) -> uuid.UUID:
+    """The msg_id of the command of this kind that follows from event `version` of the aggregate."""
+    return uuid.uuid5(NAMESPACE, f"{change.name} {version} {kind}")
 
 
 def traceparent(change: Change) -> str:

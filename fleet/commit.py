@@ -21,17 +21,25 @@ class Conflict(Exception):
     """Somebody else changed the row since it was read: drop the objects and do it again."""
 
 
-def load(aggregate: Aggregate, pks: Iterable[Any], *, children: dict[str, models.Q] | None = None) -> dict[Any, Change]:
+def load(
+    aggregate: Aggregate,
+    pks: Iterable[Any],
+    *,
+    children: dict[str, models.Q] | None = None,
+    skip_locked: bool = False,
+) -> dict[Any, Change]:
     """Rows locked in the order of their keys, with the children a change needs. Absent rows are left out.
 
-    `children` overrides the aggregate's `wanted`, e.g. `{"credentials": Q()}` for all of them.
+    `children` overrides the aggregate's `wanted`, e.g. `{"credentials": Q()}` for all of them. With `skip_locked`, rows
+    that somebody else holds are left out as well, instead of being waited for.
     """
+    skip = " SKIP LOCKED" if skip_locked else ""
     wanted = {**aggregate.wanted, **(children or {})}
     pk = aggregate.model._meta.pk
     assert pk is not None
     connection.ensure_connection()
     with connection.wrap_database_errors:
-        rows = _read(aggregate.model, pk.attname, pks, f'ORDER BY "{pk.column}" FOR NO KEY UPDATE')
+        rows = _read(aggregate.model, pk.attname, pks, f'ORDER BY "{pk.column}" FOR NO KEY UPDATE{skip}')
         changes = {row.pk: Change(aggregate, row, {name: {} for name in aggregate.children}) for row in rows}
         for name, model in aggregate.children.items() if changes else ():
             parent = aggregate.parent(name)
@@ -212,12 +220,13 @@ def _array(model: type[models.Model], column: str, rows: Sequence[Any]) -> tuple
 
 def _write_commands(changes: list[Change]) -> None:
     for moves in zip_longest(*(c.command_moves for c in changes)):  # the first of each, the second of each, …
-        alike: dict[tuple[tuple[str, ...], str, str], list[Any]] = {}
+        alike: dict[tuple[Any, ...], list[Any]] = {}
         for change, move in zip(changes, moves, strict=True):
             if move is not None:
-                alike.setdefault(move, []).append(change.row.pk)
-        for (kinds, state, target), missions in alike.items():
-            commands = Command.objects.filter(mission__in=missions, state=state)
+                alike.setdefault((change.aggregate.prefix, *move), []).append(change.row.pk)
+        for (prefix, kinds, state, target), pks in alike.items():
+            whose = {"robot__in": pks, "mission": None} if prefix == "robot" else {"mission__in": pks}
+            commands = Command.objects.filter(**whose, state=state)
             (commands.filter(kind__in=kinds) if kinds else commands).update(state=target)
     new = [command for c in changes for command in c.commands]
     if new:

@@ -2,14 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from fleet.commands import command
+from fleet.commands import command, msg_id_of
 from fleet.history import Change
-from fleet.models import HoldKind, Mode
+from fleet.models import CommandState, HoldKind, Mode, Presence
+
+STOP_S = 15  # from the stop to the robot's word that it stands; then it is said that it may still be moving
+STOP_RESEND_S = 5
+STOP_RESEND_MOST_S = 300  # the pauses double up to this
+THE_ROBOT = "the robot's word"  # who lifts a hold that lifts by itself
 
 
 class Verdict(StrEnum):
@@ -31,12 +36,16 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Reported(Word):
-    """robot.state. `mission` and `dispatch_no` name what it works on, or with `ended` what it last knew."""
+    """robot.state. `mission` and `dispatch_no` name what it works on, or with `ended` what it last knew.
+
+    `reply_to`: msg_id of the query that it answers.
+    """
 
     mode: str
     mission: UUID | None = None
     dispatch_no: int | None = None
     ended: str = ""
+    reply_to: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,12 @@ class FaultCleared(Word):
 
 @dataclass(frozen=True, slots=True)
 class StoodStill(Word):
-    """robot.stopped: it stands, and stays until released."""
+    """robot.stopped: it stands, and stays until released.
+
+    `asked_at` is when the stop that it answers was asked for; None when it names none.
+    """
+
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +113,27 @@ class HoldBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Explain:
+    """Why it is stopped, said afterwards."""
+
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
-    """Release hold `number`, or every open stop."""
+    """Release hold `number`, or every open stop. `unsent`: the robot cannot have heard of the stop."""
 
     by: str
     number: int | None = None
+    unsent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A deadline of the robot has passed: its kind, as in fleet/deadlines.py."""
+
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +158,7 @@ class RevokeCredential:
 def decide(change: Change, fact: Any, now: datetime) -> Verdict:
     """Record what the fact means for the robot. `now` is when it was received (UTC). No I/O, no clock."""
     change.now = now
-    if isinstance(fact, Word) and (fact.session, fact.seq) <= (change.row.word_session, change.row.word_seq):
+    if isinstance(fact, Word) and not isinstance(fact, StoodStill) and not _is_newest(change, fact):
         return Verdict.STALE
     return _RULES[type(fact)](change, fact, now)
 
@@ -141,7 +171,14 @@ def _reported(change: Change, fact: Reported, now: datetime) -> Verdict:
         change.record("robot.mode_confirmed", **word)
     if fact.mission is not None and (fact.mode == Mode.IDLE or fact.ended):
         _lift_unconfirmed(change, fact.mission, fact.dispatch_no, now)
+    answered = [h for h in _open(change, HoldKind.UNCONFIRMED) if h.question and h.question == fact.reply_to]
+    if answered:
+        _lift(change, answered, THE_ROBOT, now)
     return Verdict.APPLIED
+
+
+def _is_newest(change: Change, fact: Word) -> bool:
+    return (fact.session, fact.seq) > (change.row.word_session, change.row.word_seq)
 
 
 def _faulted(change: Change, fact: Faulted, now: datetime) -> Verdict:
@@ -159,12 +196,13 @@ def _fault_cleared(change: Change, fact: FaultCleared, now: datetime) -> Verdict
 
 
 def _stood_still(change: Change, fact: StoodStill, now: datetime) -> Verdict:
-    waiting = [h.number for h in _open(change, HoldKind.STOPPED) if h.confirmed_at is None]
-    change.record(
-        "robot.stop_confirmed",
-        holds=[{"number": number, "confirmed_at": now} for number in waiting],
-        word_session=fact.session, word_seq=fact.seq,
-    )  # fmt: skip
+    """It confirms only a stop that it can have meant, and that even when a later word came first: a stop is latched."""
+    waiting = [h for h in _unconfirmed(change) if fact.asked_at is None or fact.asked_at >= h.since]
+    word = {"word_session": fact.session, "word_seq": fact.seq} if _is_newest(change, fact) else {}
+    if not word and (fact.asked_at is None or not waiting):
+        return Verdict.STALE
+    confirmed = [{"number": hold.number, "confirmed_at": now} for hold in waiting]
+    change.record("robot.stop_confirmed", holds=confirmed, **word, **(_stop_settled(change) if waiting else {}))
     return Verdict.APPLIED
 
 
@@ -174,6 +212,9 @@ def _seen(change: Change, fact: Seen, now: datetime) -> Verdict:
     change.record(
         "robot.presence_changed", presence=fact.presence, presence_since=now, last_received_at=fact.last_received_at
     )
+    if fact.presence == Presence.ONLINE and _unconfirmed(change):  # whatever it was told before the link was lost
+        change.record("robot.stop_resent", stop_due_at=now + timedelta(seconds=STOP_RESEND_S))
+        _send_stop(change)
     return Verdict.APPLIED
 
 
@@ -206,17 +247,43 @@ def _reinstate(change: Change, fact: Reinstate, now: datetime) -> Verdict:
 
 
 def _hold_back(change: Change, fact: HoldBack, now: datetime) -> Verdict:
-    stop = fact.kind == HoldKind.STOPPED
-    if stop and _open(change, HoldKind.STOPPED):
-        change.record("robot.stop_repeated", by=fact.by)
+    if fact.kind != HoldKind.STOPPED:
+        _open_hold(change, fact, now)
+        return Verdict.APPLIED
+    due = now + timedelta(seconds=STOP_RESEND_S)
+    if stopped := _open(change, HoldKind.STOPPED):  # what it said before does not count for what is asked now
+        asked = [
+            {"number": h.number, "asked_at": now, "confirmed_at": None, "unconfirmed_at": None} for h in stopped
+        ]  # fmt: skip
+        change.record("robot.stop_repeated", by=fact.by, holds=asked, stop_due_at=due)
     else:
-        hold = {
-            "number": change.row.version + 1, "kind": fact.kind, "why": fact.why, "by": fact.by, "since": now,
-            "until": fact.until, "mission": fact.mission, "dispatch_no": fact.dispatch_no,
-        }  # fmt: skip
-        change.record("robot.hold_opened", holds=[hold], kind_word=HoldKind(fact.kind).label.lower(), why=fact.why)
-    if stop:
-        change.commands.append(command(change, "robot.stop", change.row.pk, data={"why": fact.why}))
+        _open_hold(change, fact, now, {"asked_at": now}, stop_due_at=due)
+    _send_stop(change)
+    return Verdict.APPLIED
+
+
+def _open_hold(change: Change, fact: HoldBack, now: datetime, more: dict[str, Any] | None = None, **row: Any) -> None:
+    hold = {
+        "number": change.row.version + 1, "kind": fact.kind, "why": fact.why, "by": fact.by, "since": now,
+        "until": fact.until, "mission": fact.mission, "dispatch_no": fact.dispatch_no, **(more or {}),
+    }  # fmt: skip
+    word = HoldKind(fact.kind).label.lower()
+    change.record("robot.hold_opened", holds=[hold], kind_word=word, why=fact.why, **row)
+
+
+def _send_stop(change: Change) -> None:
+    """What was said before and is still on its way no longer holds: a release that is repeated would let it go."""
+    change.move_commands(("robot.stop", "robot.release"), CommandState.OPEN, CommandState.WITHDRAWN)
+    why = next((h.why for h in _open(change, HoldKind.STOPPED)), "")
+    change.commands.append(command(change, "robot.stop", change.row.pk, data={"why": why}))
+
+
+def _explain(change: Change, fact: Explain, now: datetime) -> Verdict:
+    holds = [h for h in _open(change, HoldKind.STOPPED) if h.why != fact.why]
+    if not holds:
+        return Verdict.REDUNDANT
+    said = [{"number": h.number, "why": fact.why} for h in holds]
+    change.record("robot.hold_explained", holds=said, by=fact.by, why=fact.why)
     return Verdict.APPLIED
 
 
@@ -229,9 +296,47 @@ def _release(change: Change, fact: Release, now: datetime) -> Verdict:
     ]
     if not holds:
         return Verdict.REDUNDANT
-    _lift(change, holds, fact.by, now)
-    if any(h.kind == HoldKind.STOPPED for h in holds):  # no more than one is open
+    stopped = any(h.kind == HoldKind.STOPPED for h in holds)  # no more than one is open
+    doubtful = stopped and not fact.unsent and bool(_unconfirmed(change))
+    _lift(change, holds, fact.by, now, **(_stop_settled(change) if stopped else {}))
+    if stopped:
+        change.move_commands(("robot.stop",), CommandState.OPEN, CommandState.WITHDRAWN)
         change.commands.append(command(change, "robot.release", change.row.pk))
+    if doubtful:
+        _ask_where_it_stands(change, now)
+    return Verdict.APPLIED
+
+
+def _ask_where_it_stands(change: Change, now: datetime) -> None:
+    """Released before its word: no new work (I13) until it answers a question that it hears after the release."""
+    question = msg_id_of(change, "robot.query_state", change.row.version + 1)
+    why = "released before it said that it stands; lifts by itself when it answers"
+    _open_hold(change, HoldBack(HoldKind.UNCONFIRMED, "policy", why), now, {"question": question})
+    change.commands.append(command(change, "robot.query_state", change.row.pk))
+
+
+def _due(change: Change, fact: Due, now: datetime) -> Verdict:
+    return _DUE[fact.kind](change, now)
+
+
+def _stop_passed(change: Change, now: datetime) -> Verdict:
+    """It has not said that it stands. An offline robot is told when it is back (`_seen`)."""
+    waiting = _unconfirmed(change)
+    if not waiting:
+        return Verdict.REDUNDANT
+    hold, offline = waiting[0], change.row.presence == Presence.OFFLINE
+    waited = (now - (hold.asked_at or hold.since)).total_seconds()
+    late = waited >= STOP_S
+    pause = min(waited, STOP_RESEND_MOST_S) if late else min(STOP_RESEND_S, STOP_S - waited)
+    due = None if late and offline else now + timedelta(seconds=pause)
+    if late and hold.unconfirmed_at is None:
+        change.record(
+            "robot.stop_unconfirmed", holds=[{"number": hold.number, "unconfirmed_at": now}], stop_due_at=due
+        )  # fmt: skip
+    else:
+        change.record("robot.stop_resent", stop_due_at=due)
+    if not offline:
+        _send_stop(change)
     return Verdict.APPLIED
 
 
@@ -270,22 +375,37 @@ _RULES: dict[type, Callable[[Change, Any, datetime], Verdict]] = {
     Retire: _retire,
     Reinstate: _reinstate,
     HoldBack: _hold_back,
+    Explain: _explain,
     Release: _release,
+    Due: _due,
     StopConfirmed: _stop_confirmed,
     IssueCredential: _issue,
     RevokeCredential: _revoke,
 }
 
 
+_DUE: dict[str, Callable[[Change, datetime], Verdict]] = {"stop": _stop_passed}
+
+
 def _open(change: Change, kind: str) -> list[Any]:
     return [h for h in change.children["holds"].values() if h.kind == kind and h.released_at is None]
 
 
-def _lift(change: Change, holds: list[Any], by: str, now: datetime) -> None:
+def _unconfirmed(change: Change) -> list[Any]:
+    """The open stop, when the robot has not said that it stands."""
+    return [h for h in _open(change, HoldKind.STOPPED) if h.confirmed_at is None]
+
+
+def _stop_settled(change: Change) -> dict[str, None]:
+    return {} if change.row.stop_due_at is None else {"stop_due_at": None}
+
+
+def _lift(change: Change, holds: list[Any], by: str, now: datetime, **row: Any) -> None:
     change.record(
         "robot.hold_released",
         holds=[{"number": hold.number, "released_at": now, "released_by": by} for hold in holds],
         released_by=by,
+        **row,
     )
 
 
@@ -294,5 +414,5 @@ def _lift_unconfirmed(change: Change, mission: UUID, dispatch_no: int | None, no
     holds = [h for h in _open(change, HoldKind.UNCONFIRMED) if (h.mission, h.dispatch_no) == (mission, dispatch_no)]
     if not holds:
         return Verdict.REDUNDANT
-    _lift(change, holds, "the robot's word", now)
+    _lift(change, holds, THE_ROBOT, now)
     return Verdict.APPLIED

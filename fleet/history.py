@@ -156,7 +156,10 @@ class Change:
         self.events.append(Draft(name, data, self.row.version, state_from, self.state, self.origin, self.now))
 
     def move_commands(self, kinds: tuple[str, ...], state: str, to: str) -> None:
-        """Commands of this mission (of these kinds, or all) that are in one state go to another."""
+        """Commands of this mission (of these kinds, or all) that are in one state go to another.
+
+        Of a robot: its own commands, those that belong to no mission.
+        """
         self.command_moves.append((kinds, state, to))
         for new in self.commands:
             if new.state == state and (not kinds or new.kind in kinds):

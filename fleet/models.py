@@ -172,10 +172,15 @@ class Robot(models.Model):
     word_session = models.BigIntegerField(default=0, help_text="Session of the newest robot.state / fault / stopped.")
     word_seq = models.BigIntegerField(default=0)
     retired_at = models.DateTimeField(null=True)
+    stop_due_at = models.DateTimeField(null=True, help_text="By then it should have said that it stands.")
+    next_due_at = models.DateTimeField(null=True, help_text="The earliest of its deadlines (fleet/deadlines.py).")
     version = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["id"]
+        indexes = [
+            models.Index(fields=["next_due_at"], condition=Q(next_due_at__isnull=False), name="robot_next_due"),
+        ]
         permissions = [
             ("stop_robot", "Can stop robots"),
             ("release_robot", "Can release a hold"),
@@ -212,7 +217,10 @@ class Hold(models.Model):
     until = models.DateTimeField(null=True)
     mission = models.UUIDField(null=True, help_text="The dispatch whose stop was never confirmed.")
     dispatch_no = models.PositiveIntegerField(null=True)
+    asked_at = models.DateTimeField(null=True, help_text="When a person last asked for this stop.")
     confirmed_at = models.DateTimeField(null=True, help_text="When the robot said that it stands.")
+    unconfirmed_at = models.DateTimeField(null=True, help_text="When it had not said so in time.")
+    question = models.UUIDField(null=True, help_text="msg_id of the query whose answer lifts this hold.")
     released_at = models.DateTimeField(null=True)
     released_by = models.CharField(max_length=200, default="")
 

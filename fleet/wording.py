@@ -33,8 +33,10 @@ RETIRED = Said("╳", "Retired", "off")
 
 
 def hold_said(hold: Any) -> Said:
-    """An open hold; a stop counts as under way until the robot says that it stands."""
+    """An open hold; a stop counts as under way until the robot says that it stands, or has not said so in time."""
     if hold.kind == HoldKind.STOPPED and hold.confirmed_at is None:
+        if hold.unconfirmed_at:
+            return Said("◆", "Stop not confirmed; it may still be moving", "bad")
         return Said("◌", "Stopping…", "info")
     if hold.kind == HoldKind.MAINTENANCE:
         return Said("△", "Maintenance", "warn")

@@ -6,10 +6,12 @@ a store came back (robots must have had the chance to reconnect), and only while
 
 import logging
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
+from fleet.models import Robot
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
@@ -21,7 +23,9 @@ log = logging.getLogger(__name__)
 
 APPEND = timedelta(seconds=LATE_S)  # what was received before the due time is in the stream this long after it
 SKEW_S = 2.0
-SKIP_S = 30.0  # a mission whose deadline raised is left alone this long
+SKIP_S = 30.0  # a mission or robot whose deadline raised is left alone this long
+
+Key = UUID | str  # of a mission, of a robot
 
 
 class Clocks:
@@ -49,7 +53,7 @@ class Deadlines:
         self.streams = streams
         self.clocks = clocks
         self._targets: dict[int, tuple[tuple[int, int], datetime]] = {}  # last id, and the time it was read
-        self._skip: dict[UUID, float] = {}
+        self._skip: dict[Key, float] = {}
 
     def step(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
         """Fire what may fire at `now` (UTC). Says whether it found anything. `tick` is monotonic, s."""
@@ -61,18 +65,25 @@ class Deadlines:
             return False
         applied_until = self._applied_until(now, due)
         found = False
-        for p, missions in due.items():
+        for p, rows in due.items():
             limit = applied_until.get(p)
-            chosen = [pk for pk, at in missions if limit is not None and at + APPEND <= limit]
-            if chosen and limit is not None:
-                self._fire(p, fences[p], chosen, now, tick, limit - APPEND)
-                found = True
+            for kind in (UUID, str):
+                chosen = [pk for pk, at in rows if isinstance(pk, kind) and limit is not None and at + APPEND <= limit]
+                if chosen and limit is not None:
+                    self._fire(p, fences[p], chosen, now, tick, limit - APPEND)
+                    found = True
         return found
 
-    def _due(self, until: datetime, tick: float, ready: set[int]) -> dict[int, list[tuple[UUID, datetime]]]:
-        found: dict[int, list[tuple[UUID, datetime]]] = {}
-        rows = Mission.objects.filter(next_due_at__lte=until).order_by("next_due_at")
-        for pk, robot_id, at in rows.values_list("pk", "robot_id", "next_due_at") if ready else ():
+    def _due(self, until: datetime, tick: float, ready: set[int]) -> dict[int, list[tuple[Key, datetime]]]:
+        """Partition → missions and robots (by kind of key) with a deadline that passed, and when."""
+        found: dict[int, list[tuple[Key, datetime]]] = {}
+        missions = Mission.objects.filter(next_due_at__lte=until).order_by("next_due_at")
+        robots = Robot.objects.filter(next_due_at__lte=until, retired_at=None).order_by("next_due_at")
+        rows: list[tuple[Key, str | None, datetime]] = []
+        if ready:
+            rows += missions.values_list("pk", "robot_id", "next_due_at")
+            rows += robots.values_list("pk", "pk", "next_due_at")
+        for pk, robot_id, at in rows:
             p = partition_of(robot_id or str(pk))
             if p in ready and self._skip.get(pk, tick) <= tick:
                 found.setdefault(p, []).append((pk, at))
@@ -92,20 +103,23 @@ class Deadlines:
                 proven[p] = read_at
         return proven
 
-    def _fire(self, p: int, fence: int, missions: list[UUID], now: datetime, tick: float, until: datetime) -> None:
+    def _fire(self, p: int, fence: int, keys: list[Any], now: datetime, tick: float, until: datetime) -> None:
+        """Deadlines of missions, or of robots, but not of both in one call."""
+        robots = [key for key in keys if isinstance(key, str)]
+        fire = translate.robot_due if robots else translate.due
         try:
             with transaction.atomic():
                 hold(p, fence)
-                ledger = Ledger.open((), missions, now=now)
-                for pk in missions:
-                    translate.due(ledger, pk, now, until)
+                ledger = Ledger.open(robots, [] if robots else keys, now=now)
+                for pk in keys:
+                    fire(ledger, pk, now, until)
                 ledger.commit()
         except Exception as error:
             if blame(error) is not Blame.MESSAGE:
                 raise
-            if len(missions) > 1:  # the others must not wait for the one that raises
-                for pk in missions:
+            if len(keys) > 1:  # the others must not wait for the one that raises
+                for pk in keys:
                     self._fire(p, fence, [pk], now, tick, until)
             else:
-                log.exception("a deadline of mission %s could not be applied", missions[0])
-                self._skip[missions[0]] = tick + SKIP_S
+                log.exception("a deadline of %s %s could not be applied", "robot" if robots else "mission", keys[0])
+                self._skip[keys[0]] = tick + SKIP_S

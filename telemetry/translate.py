@@ -1,10 +1,11 @@
 """From robots' messages to facts: what each type says about the robot and about its mission."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from fleet import decide as robots
+from fleet.deadlines import deadlines as robot_deadlines
 from fleet.decide import Verdict
 from fleet.history import Origin
 from fleet.models import Command, CommandState
@@ -29,11 +30,17 @@ _RECEIPTS: dict[str, Callable[[Up], facts.Receipt]] = {
 
 _WORDS: dict[str, Callable[[Up], robots.Word]] = {
     "robot.state": lambda up: robots.Reported(
-        up.session, up.seq, up.data["mode"], _uuid(up.data["mission"]), up.data["dispatch_no"], up.data["ended"]
+        up.session,
+        up.seq,
+        up.data["mode"],
+        _uuid(up.data["mission"]),
+        up.data["dispatch_no"],
+        up.data["ended"],
+        _uuid(up.data["reply_to"]),
     ),
     "robot.fault": lambda up: robots.Faulted(up.session, up.seq, up.data["text"], up.data["code"], up.data["danger"]),
     "robot.fault_cleared": lambda up: robots.FaultCleared(up.session, up.seq),
-    "robot.stopped": lambda up: robots.StoodStill(up.session, up.seq),
+    "robot.stopped": lambda up: robots.StoodStill(up.session, up.seq, _asked_at(up)),
 }
 
 
@@ -56,6 +63,15 @@ def tell(ledger: Ledger, up: Up, received_at: datetime) -> Verdict:
     if up.type == "robot.state" and up.data["reply_to"] and verdict is not Verdict.STALE:
         _answer(ledger, up, origin, received_at)
     return verdict
+
+
+def _asked_at(up: Up) -> datetime | None:
+    """When the stop was asked for that the robot answers; long ago when we know no such stop, None when it names none."""
+    stop = up.data["reply_to"]
+    if stop is None:
+        return None
+    asked = Command.objects.filter(pk=stop, robot=up.robot, kind="robot.stop")
+    return asked.values_list("created_at", flat=True).first() or datetime.min.replace(tzinfo=UTC)
 
 
 def _answer(ledger: Ledger, up: Up, origin: Origin, received_at: datetime) -> None:
@@ -90,6 +106,14 @@ def due(ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None 
         if deadline.due_at <= (until or now):
             origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
             ledger.tell_mission(mission_id, facts.Due(deadline.kind, online), origin, now)
+
+
+def robot_due(ledger: Ledger, robot_id: str, now: datetime, until: datetime | None = None) -> None:
+    """Fire the deadlines of one robot that passed before `until` (default: now)."""
+    for deadline in robot_deadlines(ledger.robots[robot_id].row):
+        if deadline.due_at <= (until or now):
+            origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
+            ledger.tell_robot(robot_id, robots.Due(deadline.kind), origin, now)
 
 
 def presence(ledger: Ledger, robot_id: str, presence: str, last_received_at: datetime | None, now: datetime) -> Verdict:

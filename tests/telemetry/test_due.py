@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from fleet.models import Event, Robot
+from fleet import actions as robots
+from fleet.models import Command, Event, Robot
 from missions import actions
 from missions.models import Mission
 from telemetry import stream, translate
@@ -176,3 +177,46 @@ def test_of_two_deadlines_close_together_only_the_proven_one_fires(worker, clock
     clock.advance(0.6)
     work(worker, clock)
     assert "mission.timeout" in kinds()
+
+
+def test_a_stop_without_a_word_is_told_again_and_said_to_be_unconfirmed(worker, clock, robot, monkeypatch):
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
+    robots.stop_robot(P, by=SYSTEM)
+    began, seen = clock.now, {}
+    for _ in range(30):
+        clock.advance(1)
+        work(worker, clock)
+        for kind in Event.objects.filter(aggregate=f"robot:{P}").values_list("kind", flat=True):
+            seen.setdefault(kind, (clock.now - began).total_seconds())
+    assert seen["robot.stop_resent"] == 6  # a second late: its word might have been on its way
+    assert seen["robot.stop_unconfirmed"] == 16
+    event = Event.objects.get(kind="robot.stop_unconfirmed")
+    assert (event.actor_kind, event.cause) == ("deadline", "deadline:stop")
+
+
+def test_what_a_robot_said_in_time_comes_before_its_deadline(worker, clock, robot, monkeypatch):
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
+    robots.stop_robot(P, by=SYSTEM)
+    asked = Command.objects.get(kind="robot.stop")
+    worker.limit = 1
+    clock.advance(7)
+    quiet = [message(P, "robot.state", n, data={"mode": "idle"}) for n in range(1, 4)]
+    say(*quiet, message(P, "robot.stopped", 4, data={"reply_to": str(asked.pk)}), at=asked.created_at)
+    work(worker, clock)
+    assert not Event.objects.filter(kind="robot.stop_resent").exists()
+    assert Robot.objects.get().holds.get().confirmed_at
+
+
+def test_the_deadline_of_one_robot_that_raises_does_not_hold_up_the_others(worker, clock, robot, monkeypatch, caplog):
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
+    robots.stop_robot(P, by=SYSTEM)
+    monkeypatch.setattr(translate, "robot_due", lambda *args: 1 / 0)
+    clock.advance(7)
+    work(worker, clock)
+    assert "a deadline of robot RB-001 could not be applied" in caplog.text

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 from django.db import transaction
 
-from fleet.models import Command, Event, Robot
+from fleet import actions
+from fleet.models import Command, Event, Hold, Robot
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
 from telemetry.protocol import TYPES, decode_up, delivered
-from tests.actors import START
+from tests.actors import START, SYSTEM
 
 
 def message(mission, kind, robot="RB-001", seq=1, dispatch_no=1, **more):
@@ -122,3 +123,30 @@ def test_trace_context_is_taken_over(dispatched):
     hand(message(dispatched, "mission.accepted", traceparent=f"00-{trace}-{span}-01"))
     event = Event.objects.get(kind="mission.started")
     assert (event.trace_id, event.span_id) == (trace, span)
+
+
+def test_a_stop_is_confirmed_by_the_answer_to_it_and_to_no_other_command(robot):
+    actions.stop_robot("RB-001", by=SYSTEM)
+    stop = Command.objects.get()
+    earlier = Command.objects.create(robot=robot, kind="robot.stop", body="{}", created_at=START)
+    other = Command.objects.create(robot=robot, kind="robot.query_state", body="{}", created_at=stop.created_at)
+    for seq, answered in enumerate((earlier.pk, other.pk, uuid.uuid4(), stop.pk), 1):
+        hand(message(None, "robot.stopped", seq=seq, data={"reply_to": answered}))
+        assert (Hold.objects.get().confirmed_at is not None) == (answered == stop.pk)
+
+
+def test_a_robot_that_names_no_stop_confirms_the_one_that_is_open(robot):
+    actions.stop_robot("RB-001", by=SYSTEM)
+    hand(message(None, "robot.stopped", data={"reply_to": None}))
+    assert Hold.objects.get().confirmed_at
+
+
+def test_the_answer_to_its_question_lifts_the_doubt_about_a_robot(robot):
+    actions.stop_robot("RB-001", by=SYSTEM)
+    Command.objects.update(sent_at=START)
+    actions.release_robot("RB-001", by=SYSTEM)
+    question = Command.objects.get(kind="robot.query_state")
+    hand(message(None, "robot.state", data={"mode": "idle"}))
+    assert Hold.objects.filter(released_at=None).exists()
+    hand(message(None, "robot.state", seq=2, data={"mode": "idle", "reply_to": question.pk}))
+    assert not Hold.objects.filter(released_at=None).exists()
