@@ -37,6 +37,8 @@ PATH_TO_SITE: dict[str, str | Callable[[frozenset[int]], Q]] = {
     "auth.user": _people,
     "auth.group": NO_SITE,
     "auth.permission": NO_SITE,
+    "fleet.alert": "site",
+    "fleet.silence": "site",
 }
 EVERY_SITE = None
 

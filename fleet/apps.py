@@ -8,7 +8,7 @@ class FleetConfig(AppConfig):
     name = "fleet"
 
     def ready(self) -> None:
-        from fleet import catalogue, roles, triggers  # noqa: F401  (catalogue registers the robots' event kinds)
+        from fleet import alert_rules, catalogue, roles, triggers  # noqa: F401  (they register event kinds and alerts)
 
         pre_migrate.connect(triggers.before_migrate, dispatch_uid="triggers.drop")
         post_migrate.connect(triggers.after_migrate, dispatch_uid="triggers.create")

@@ -4,7 +4,7 @@ from django.db.models import Q
 
 from fleet import deadlines, signals
 from fleet.history import AGGREGATES, Aggregate, kind
-from fleet.models import Hold, Membership, Person, Robot, RobotCredential
+from fleet.models import Alert, Hold, Membership, Person, Robot, RobotCredential, Silence
 
 AGGREGATES["robot"] = Aggregate(
     prefix="robot",
@@ -47,3 +47,19 @@ AGGREGATES["person"] = Aggregate(
 
 kind("person.access_changed", "Access: {role}, {where}", "role all_sites memberships.site_id memberships.gone",
      notes="where")  # fmt: skip
+
+AGGREGATES["alert"] = Aggregate(prefix="alert", model=Alert, children={}, changed=signals.alert_changed)
+
+kind("alert.opened", "Alert: {text}", "cause severity subject robot_id site_id text lasts urgent opened_at")
+kind("alert.acknowledged", "Alert acknowledged by {acknowledged_by}", "acknowledged_at acknowledged_by")
+kind("alert.cleared", "Alert cleared by {who}: {cleared_why}", "cleared_at cleared_by cleared_why", notes="who")
+
+AGGREGATES["silence"] = Aggregate(prefix="silence", model=Silence, children={}, changed=signals.silence_changed)
+
+kind(
+    "silence.begun",
+    "Alerts of {what} silenced until {until}: {why}",
+    "site_id robot_id why by since until",
+    notes="what",
+)
+kind("silence.ended", "Alerts are heard again, says {ended_by}", "ended_at ended_by")

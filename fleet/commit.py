@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from django.db import connection, models, transaction
 
+from fleet import alert_rows
 from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, Change, digest, encode
 from fleet.models import Command, Event
 
@@ -95,6 +96,7 @@ def commit(changes: Iterable[Change], *, now: datetime) -> None:
     changes = [c for c in changes if c.events or c.commands or c.command_moves]
     if not changes:
         return
+    changes += alert_rows.changes_of(changes, now)  # what opens or clears by these events is of the same transaction
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
         _write_events(cursor, changes, now)
         for aggregate in AGGREGATES.values():

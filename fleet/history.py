@@ -291,11 +291,11 @@ def sentence(event: Any) -> str:
         return str(event.kind)
     for item in data.get("steps", ()) if len(data.get("steps", ())) == 1 else ():
         data = {**item, "step": item["number"], **data}
-    words = str(known.text.format_map(_Blank(data | _labels(event.kind, data)))).strip()
+    words = str(known.text.format_map(_Blank(data | labels(event.kind, data)))).strip()
     return words.removesuffix(" ()").strip().removesuffix(":")
 
 
-def _labels(kind_name: str, data: Mapping[str, Any]) -> dict[str, str]:
+def labels(kind_name: str, data: Mapping[str, Any]) -> dict[str, str]:
     """Codes of the aggregate's own columns, as its model words them: operator is "cancelled by a person"."""
     aggregate = AGGREGATES.get(kind_name.partition(".")[0])
     columns = _columns(aggregate.model) if aggregate else {}

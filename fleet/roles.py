@@ -9,7 +9,7 @@ ADMIN, SUPERVISOR, AUDITOR = "admin", "supervisor", "auditor"
 _VIEW = {
     f"{app}.view_{model}"
     for app, models in {
-        "fleet": "site place brand robot hold event command",
+        "fleet": "site place brand robot hold event command alert silence",
         "missions": "mission step deadletter",
     }.items()
     for model in models.split()
@@ -18,11 +18,13 @@ _STEER = {
     *(f"missions.{verb}_mission" for verb in ("add", "change", "dispatch", "cancel", "pause", "resume")),
     "fleet.stop_robot",
     "fleet.release_robot",
+    "fleet.acknowledge_alert",
 }
 _MANAGE = {
     *(f"fleet.{verb}_{model}" for verb in ("add", "change") for model in ("site", "place", "brand", "robot")),
     "fleet.retire_robot",
     "fleet.issue_credential",
+    "fleet.silence_alert",
     "fleet.view_robotcredential",
     *(f"auth.{verb}_user" for verb in ("add", "change", "view")),
     "auth.view_group",

@@ -7,4 +7,4 @@ class MissionsConfig(AppConfig):
     name = "missions"
 
     def ready(self) -> None:
-        from missions import catalogue  # noqa: F401  (registers the kinds of mission events)
+        from missions import alert_rules, catalogue  # noqa: F401  (they register event kinds and alerts)

@@ -197,7 +197,11 @@ class Board:
 
     def _keep(self, key: str, fragment: Fragment) -> set[str]:
         before = self.fragments.get(key)
-        if before is not None and before.html == fragment.html and (before.site, before.view) == (fragment.site, fragment.view):
+        if (
+            before is not None
+            and before.html == fragment.html
+            and (before.site, before.view) == (fragment.site, fragment.view)
+        ):
             return set()
         self.fragments[key] = fragment
         return {key}

@@ -1,0 +1,43 @@
+"""Alerts that missions raise: their lines of the table in fleet/alert_rules.py."""
+
+from typing import Any
+
+from fleet.alert_rules import rule
+from fleet.history import Change
+from fleet.models import Severity
+from missions.models import AbortReason
+
+# ended by a person's wish, or by the end of another mission, which has an alert of its own
+QUIET = {AbortReason.OPERATOR, AbortReason.DEPENDENCY_FAILED}
+
+
+def important(change: Change) -> bool:
+    return getattr(change.row, "importance", "") == "important"
+
+
+def _by_importance(change: Change) -> Severity:
+    return Severity.CRITICAL if important(change) else Severity.WARNING
+
+
+def _unwanted(change: Change, data: dict[str, Any]) -> bool:
+    return change.row.abort_reason not in QUIET or important(change)
+
+
+_ENDED = ("mission.succeeded", "mission.aborted")
+
+rule(
+    "aborted", _by_importance, "“{title}” was aborted: {abort_reason} ({abort_detail})", "mission.aborted",
+    when=_unwanted, urgent=important,
+)  # fmt: skip
+rule(
+    "undelivered", Severity.WARNING, "“{title}” waits for {robot_id}, which does not take it: the link is down",
+    "mission.undelivered", ("mission.delivered", "mission.started", "mission.aborted"), urgent=important,
+)  # fmt: skip
+rule(
+    "robot_lost", Severity.WARNING, "{robot_id} went offline with “{title}”", "mission.robot_lost",
+    ("mission.robot_back", *_ENDED), urgent=important,
+)  # fmt: skip
+rule(
+    "paused_long", Severity.WARNING, "“{title}” on {robot_id} is paused for long", "mission.paused_long",
+    ("mission.resumed", *_ENDED), urgent=important,
+)  # fmt: skip
