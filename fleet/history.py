@@ -289,7 +289,7 @@ def sentence(event: Any) -> str:
     known = KINDS.get(event.kind)
     if known is None:
         return str(event.kind)
-    for item in data.get("steps", ()) if len(data.get("steps", ())) == 1 else ():
+    for item in data.get("steps", ()) if len(data.get("steps", ())) == 1 and "number" in data["steps"][0] else ():
         data = {**item, "step": item["number"], **data}
     words = str(known.text.format_map(_Blank(data | labels(event.kind, data)))).strip()
     return words.removesuffix(" ()").strip().removesuffix(":")

@@ -10,12 +10,13 @@ _VIEW = {
     f"{app}.view_{model}"
     for app, models in {
         "fleet": "site place brand robot hold event command alert silence",
-        "missions": "mission step deadletter",
+        "missions": "mission step dependency template deadletter",
     }.items()
     for model in models.split()
 }
 _STEER = {
-    *(f"missions.{verb}_mission" for verb in ("add", "change", "dispatch", "cancel", "pause", "resume")),
+    *(f"missions.{verb}_mission" for verb in ("add", "change", "dispatch", "cancel", "pause", "resume", "approve")),
+    *(f"missions.{verb}_template" for verb in ("add", "change")),
     "fleet.stop_robot",
     "fleet.release_robot",
     "fleet.acknowledge_alert",

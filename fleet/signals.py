@@ -8,6 +8,7 @@ from django.dispatch import Signal
 
 robot_changed = Signal()
 mission_transitioned = Signal()
+template_changed = Signal()
 person_changed = Signal()
 alert_changed = Signal()  # of alerts that were only raised again there are no changes, but `counted`: their ids
 silence_changed = Signal()

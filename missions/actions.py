@@ -3,10 +3,12 @@
 Stop and cancel are never version-checked and never refused for a known mission (I13).
 """
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -14,15 +16,17 @@ from fleet.actions import Refused, accepted_text
 from fleet.commit import Conflict, commit, new
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
-from fleet.models import Brand, Place, Robot, Site
-from missions import command_types, facts, waiting
-from missions.command_types import Invalid
+from fleet.models import Event, Hold, Robot, Site
+from missions import facts, plans, waiting
 from missions.decide import decide
+from missions.dispatching import LOST_RACES, carry_out, decisions, frames
 from missions.ledger import Ledger
-from missions.models import FINAL, Mission
+from missions.models import FINAL, Importance, Mission, OriginKind, Outcome, Step
+from missions.plans import MAX_STEPS as MAX_STEPS  # part of what this module offers
+from missions.reasons import obstacle
+from missions.standing import standing
 from missions.waiting import why_waiting as why_waiting  # part of what this module offers
 
-MAX_STEPS = 60  # and 60 rows fit into one form
 TRIES = 5  # of a transaction that met another one
 
 
@@ -35,13 +39,30 @@ def draft_mission(
     robot: Robot | str | None = None,
     priority: int = 0,
     timeout_s: int = 600,
+    importance: str = Importance.NORMAL,
+    not_before: datetime | None = None,
+    expires_at: datetime | None = None,
+    needs_approval: bool = False,
+    after: Sequence[UUID] = (),
+    origin: UUID | None = None,
+    origin_kind: str = "",
+    template_id: UUID | None = None,
 ) -> UUID:
-    """Draw up a mission. `steps`: dicts with `command`, `params` and, if not the type's default, `timeout_s`."""
-    now = timezone.now()
+    """Draw up a mission. `steps`: dicts with `command`, `params` and, if not the type's default, `timeout_s`.
+
+    Without a robot the queue chooses one. `after`: missions that must succeed first. It moves nothing until it is run.
+    """
+    fields, checked = plans.checked(
+        title=title, site=site, robot=robot, steps=steps, priority=priority, timeout_s=timeout_s,
+        importance=importance, not_before=not_before, expires_at=expires_at, needs_approval=needs_approval,
+    )  # fmt: skip
+    made_from = {"origin": origin, "origin_kind": str(origin_kind), "template_id": template_id}
+    now = _now()
     change = new(AGGREGATES["mission"], uuid4())
     change.origin = by
-    decide(change, facts.DrawUp(*_checked(title, site, robot, steps, priority, timeout_s)), now)
     with transaction.atomic():
+        before = plans.checked_after(after, fields["site_id"])
+        decide(change, facts.DrawUp(fields | {k: v for k, v in made_from.items() if v}, checked, before), now)
         commit([change], now=now)
     return change.row.pk  # type: ignore[no-any-return]
 
@@ -57,39 +78,123 @@ def edit_mission(
     robot: Robot | str | None = None,
     priority: int = 0,
     timeout_s: int = 600,
+    importance: str = Importance.NORMAL,
+    not_before: datetime | None = None,
+    expires_at: datetime | None = None,
+    needs_approval: bool = False,
+    after: Sequence[UUID] = (),
 ) -> None:
-    """Change a mission that is not dispatched yet. `version` is the one the editor saw."""
-    checked = facts.Edit(*_checked(title, site, robot, steps, priority, timeout_s))
+    """Change a mission that is not dispatched yet; all of it is said anew. `version` is the one the editor saw.
+
+    What was approved needs approval anew, and leaves the queue.
+    """
+    fields, checked = plans.checked(
+        title=title, site=site, robot=robot, steps=steps, priority=priority, timeout_s=timeout_s,
+        importance=importance, not_before=not_before, expires_at=expires_at, needs_approval=needs_approval,
+    )  # fmt: skip
 
     def edit(ledger: Ledger, change: Change) -> None:
         _seen(change, version)
         if change.row.dispatched_at or change.row.state in FINAL:
             raise Refused("It is dispatched already and cannot be edited. Cancel it and draw up a new one.")
-        ledger.tell_mission(mission_id, checked, by)
+        if change.row.site_id != fields["site_id"] and Mission(pk=mission_id).dependants.exists():
+            raise Refused("site: Another mission comes after this one and stays at its site. Clone this one instead.")
+        before = plans.checked_after(after, fields["site_id"], mission_id)
+        ledger.tell_mission(mission_id, facts.Edit(fields, checked, before), by)
 
     _on(mission_id, edit)
 
 
+def queue_mission(mission_id: UUID, *, by: Origin, version: int | None = None) -> str:
+    """Run it: “dispatched to …” when a robot can take it at once, else “waits: …”, and the queue goes on from there."""
+
+    def queue(ledger: Ledger, change: Change) -> None:
+        _seen(change, version)
+        _not_begun(change)
+        if change.row.needs_approval and not change.row.approved_at:
+            raise Refused("It needs approval before it can run. Ask somebody who may approve missions.")
+        ledger.tell_mission(mission_id, facts.Queue(), by)
+
+    _on(mission_id, queue)
+    _dispatch_if_its_turn(mission_id, by)
+    mission = Mission.objects.select_related("robot").get(pk=mission_id)
+    if mission.dispatched_at:
+        return f"dispatched to {mission.robot}"
+    return f"waits: {waiting.why_waiting(mission)}"
+
+
+def withdraw_mission(mission_id: UUID, *, by: Origin) -> None:
+    """Take it back out of the queue; it stays as it was drawn up."""
+
+    def withdraw(ledger: Ledger, change: Change) -> None:
+        _not_begun(change)
+        if ledger.tell_mission(mission_id, facts.Withdraw(), by) is Verdict.REDUNDANT:
+            raise Refused("It is not in the queue.")
+
+    _on(mission_id, withdraw)
+
+
+def approve_mission(mission_id: UUID, *, by: Origin, version: int | None = None) -> None:
+    """Let it run. Whoever drew it up or edited it may not, unless they are a superuser."""
+
+    def approve(ledger: Ledger, change: Change) -> None:
+        _seen(change, version)
+        _not_begun(change)
+        if not change.row.needs_approval:
+            raise Refused("It needs no approval. Run it.")
+        if change.row.approved_at:
+            raise Refused(f"It is approved already, by {change.row.approved_by}.")
+        if _wrote(change, by) and not _is_superuser(by):
+            raise Refused("Nobody approves what they drew up or edited themselves. Ask somebody else.")
+        ledger.tell_mission(mission_id, facts.Approve(by.actor_name), by)
+
+    _on(mission_id, approve)
+
+
+def set_priority(mission_id: UUID, *, priority: int, by: Origin) -> None:
+    """Move it in the queue: higher goes first."""
+    wanted = plans.checked_priority(priority)
+
+    def set_it(ledger: Ledger, change: Change) -> None:
+        _not_begun(change)
+        ledger.tell_mission(mission_id, facts.SetPriority(wanted), by)
+
+    _on(mission_id, set_it)
+
+
+def rerun_mission(mission_id: UUID, *, by: Origin, unfinished: bool = False) -> UUID:
+    """A new mission like one that has ended, with all of its steps or only those that were not completed. Run it."""
+    mission = _known(mission_id)
+    if mission.state not in FINAL:
+        raise Refused("It has not ended yet. Cancel it first, or clone it.")
+    return _made_from(mission, OriginKind.RERUN, by, unfinished=unfinished)
+
+
+def clone_mission(mission_id: UUID, *, by: Origin) -> UUID:
+    """A new mission like this one, whatever became of it, to be edited and run."""
+    return _made_from(_known(mission_id), OriginKind.CLONE, by)
+
+
 def dispatch_mission(mission_id: UUID, *, by: Origin, version: int | None = None) -> None:
-    """Hand the mission to its robot. Refused with a reason when the robot cannot take it now."""
+    """Hand the mission to the robot it names, past the queue. Refused with a reason when it cannot take it now."""
 
     def dispatch(ledger: Ledger, change: Change) -> None:
         _seen(change, version)
+        _not_begun(change)
         mission = change.row
-        if mission.state in FINAL:
-            raise Refused(f"It has ended ({mission.get_state_display().lower()}). Draw up a new one.")
-        if mission.dispatched_at:
-            raise Refused("It is dispatched already.")
-        if reason := _obstacle(mission, ledger.running.get(mission.robot_id)):
-            raise Refused(reason)
-        ledger.tell_mission(mission_id, facts.Dispatch(mission.robot.name, _frames(change)), by)
+        if mission.robot_id is None:
+            raise Refused("It has no robot yet. Choose one, or run it and the best that can is chosen.")
+        found = standing([mission]).missions[mission_id]
+        if reason := obstacle(found, ledger.now, insist=True):
+            raise Refused(str(reason))
+        ledger.tell_mission(mission_id, facts.Dispatch(mission.robot.name, frames(change)), by)
 
     try:
         _on(mission_id, dispatch)
     except IntegrityError as error:
-        if "one_dispatched_per_robot" not in str(error):
+        if not _lost_race(error):
             raise
-        raise Refused("The robot has just been given another mission. Try again when it has ended.") from error
+        raise Refused("Somebody was faster. Try again when the other mission has ended.") from error
 
 
 def cancel_mission(mission_id: UUID, *, by: Origin, reason: str = "") -> str:
@@ -137,15 +242,70 @@ def resume_mission(mission_id: UUID, *, by: Origin, version: int | None = None) 
 # --- rules they share
 
 
-def _obstacle(mission: Mission, running: UUID | None) -> str:
-    """What keeps the robot from taking the mission now."""
-    title = Mission.objects.filter(pk=running).values_list("title", flat=True).first() if running else None
-    holds = waiting.open_holds([mission.robot_id]) if mission.robot_id else {}
-    return waiting.obstacle(mission, holds.get(mission.robot_id or "", []), (running, title or "") if running else None)
+def _dispatch_if_its_turn(mission_id: UUID, by: Origin) -> None:
+    """Now, if a robot can take it and nobody is before it. When somebody is faster the worker looks again."""
+    site = Mission.objects.values_list("site", flat=True).get(pk=mission_id)
+    now = _now()
+    mine = [d for d in decisions(now, site=site) if d.mission.id == str(mission_id)]
+    if not mine:
+        return
+    policy = Origin("policy", "queue", "queue", by.cause or "queue:asked to run", by.trace_id, by.span_id)
+    try:
+        with transaction.atomic():
+            carry_out(mine, now, by=policy)
+    except Conflict:
+        return
+    except IntegrityError as error:
+        if not _lost_race(error):
+            raise
+
+
+def _lost_race(error: IntegrityError) -> bool:
+    return any(name in str(error) for name in LOST_RACES)
+
+
+def _made_from(mission: Mission, kind: OriginKind, by: Origin, *, unfinished: bool = False) -> UUID:
+    steps = Step.objects.filter(mission=mission.pk).order_by("number")
+    if unfinished:
+        steps = steps.exclude(outcome=Outcome.COMPLETED)
+    rows = [{"command": s.command, "params": s.params, "timeout_s": s.timeout_s} for s in steps]
+    if not rows:
+        raise Refused("Every step was completed. Rerun all of it instead.")
+    chosen = Event.objects.filter(aggregate=f"mission:{mission.pk}", kind="mission.robot_chosen").exists()
+    return draft_mission(
+        title=mission.title, site=mission.site_id, robot=None if chosen else mission.robot_id, steps=rows, by=by,
+        priority=mission.priority, timeout_s=mission.timeout_s, importance=mission.importance,
+        needs_approval=mission.needs_approval, origin=mission.pk, origin_kind=kind,
+    )  # fmt: skip
+
+
+def _known(mission_id: UUID) -> Mission:
+    mission = Mission.objects.filter(pk=mission_id).first()
+    if mission is None:
+        raise Refused(f"There is no mission {mission_id}.")
+    return mission
+
+
+def _wrote(change: Change, by: Origin) -> bool:
+    """Whether this actor drew it up or edited it."""
+    written = Event.objects.filter(aggregate=change.name, kind__in=("mission.drafted", "mission.edited"))
+    return written.filter(actor_kind=by.actor_kind, actor_id=by.actor_id).exists()
+
+
+def _is_superuser(by: Origin) -> bool:
+    return by.actor_kind == "user" and User.objects.filter(pk=by.actor_id, is_superuser=True).exists()
 
 
 def _held(robot: Robot) -> str:
-    return waiting.held(robot, waiting.open_holds([robot.pk]).get(robot.pk, []))
+    return waiting.held(robot, list(Hold.objects.filter(robot=robot.pk, released_at=None).order_by("since")))
+
+
+def _not_begun(change: Change) -> None:
+    mission = change.row
+    if mission.state in FINAL:
+        raise Refused(f"It has ended ({mission.get_state_display().lower()}). Draw up a new one.")
+    if mission.dispatched_at:
+        raise Refused("It is dispatched already.")
 
 
 def _running(change: Change) -> None:
@@ -163,67 +323,7 @@ def _seen(change: Change, version: int | None) -> None:
         raise Refused("It has changed since you looked. Read it again and decide anew.")
 
 
-def _frames(change: Change) -> list[dict[str, Any]]:
-    """Steps as the robot gets them: places by name and by pose."""
-    places = {p.name: p for p in Place.objects.filter(site=change.row.site_id)}
-    frames = []
-    for number, step in sorted(change.children["steps"].items()):
-        params = dict(step.params)
-        if place := places.get(params.get("place", "")):
-            params.update(x=place.x, y=place.y, theta=place.theta)
-        frames.append(
-            {"number": number, "command": step.command, "params": params, "timeout_s": step.timeout_s, "attempt": 1}
-        )
-    return frames
-
-
-def _checked(
-    title: str, site: Site | int, robot: Robot | str | None, steps: list[dict[str, Any]], priority: int, timeout_s: int
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What is stored of a request. Raises `Refused` naming step and field."""
-    title = title.strip()
-    if "\x00" in title:
-        raise Refused("title: Text must not contain the NUL character.")
-    if not 1 <= len(title) <= 200:
-        raise Refused("title: Give it a title of at most 200 characters.")
-    if not 1 <= len(steps) <= MAX_STEPS:
-        raise Refused(f"steps: A mission has 1 to {MAX_STEPS} steps.")
-    if not 1 <= timeout_s <= 86400:
-        raise Refused("timeout_s: From 1 to 86400 seconds.")
-    if not -32768 <= priority <= 32767:
-        raise Refused("priority: From -32768 to 32767.")
-    site_id = site.pk if isinstance(site, Site) else site
-    chosen = Robot.objects.select_related("brand").filter(pk=getattr(robot, "pk", robot)).first() if robot else None
-    if robot and chosen is None:
-        raise Refused(f"robot: There is no robot {robot}.")
-    if chosen and chosen.site_id != site_id:
-        raise Refused(f"robot: {chosen} works at {chosen.site}. Choose a robot of the mission's site.")
-    places = set(Place.objects.filter(site=site_id).values_list("name", flat=True))
-    if chosen:
-        capabilities = chosen.brand.capabilities
-    else:
-        brands = Brand.objects.filter(robots__site=site_id, robots__retired_at=None)
-        capabilities = sorted({c for capable in brands.values_list("capabilities", flat=True) for c in capable})
-    fields = {
-        "title": title, "site_id": site_id, "robot_id": chosen.pk if chosen else None, "priority": priority,
-        "timeout_s": timeout_s,
-    }  # fmt: skip
-    return fields, [_checked_step(number, step, places, capabilities) for number, step in enumerate(steps, 1)]
-
-
-def _checked_step(number: int, step: dict[str, Any], places: set[str], capabilities: list[str]) -> dict[str, Any]:
-    try:
-        name = step.get("command", "")
-        params = command_types.validate(name, step.get("params", {}), places=places, capabilities=capabilities)
-    except Invalid as error:
-        raise Refused(f"Step {number}, {error.field}: {error.reason}") from error
-    timeout_s = step.get("timeout_s") or command_types.default_timeout_s(name, params)
-    if not isinstance(timeout_s, int) or not 1 <= timeout_s <= 86400:
-        raise Refused(f"Step {number}, timeout_s: From 1 to 86400 seconds.")
-    return {"command": name, "params": params, "timeout_s": timeout_s}
-
-
-def _on(mission_id: UUID, verb: Any) -> None:
+def _on(mission_id: UUID, verb: Callable[[Ledger, Change], None]) -> None:
     """Run a verb on a locked mission; when another transaction came first, on a fresh one."""
     for left in reversed(range(TRIES)):
         try:

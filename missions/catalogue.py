@@ -9,7 +9,7 @@ from fleet.access import PATH_TO_SITE
 from fleet.history import AGGREGATES, Aggregate, kind
 from fleet.models import Robot
 from missions.deadlines import next_due_at
-from missions.models import Mission, Step
+from missions.models import Dependency, Mission, Step, Template
 
 
 def _derive(mission: Any) -> None:
@@ -19,34 +19,39 @@ def _derive(mission: Any) -> None:
 AGGREGATES["mission"] = Aggregate(
     prefix="mission",
     model=Mission,
-    children={"steps": Step},
+    children={"steps": Step, "dependencies": Dependency},
     changed=signals.mission_transitioned,
     state="state",
     derive=_derive,
 )
+AGGREGATES["template"] = Aggregate(prefix="template", model=Template, children={}, changed=signals.template_changed)
 
 PATH_TO_SITE |= {
     "missions.mission": "site",
     "missions.step": "mission__site",
+    "missions.dependency": "mission__site",
+    "missions.template": "site",
     # as text, because the robot may be unknown: such a letter is for those of every site
     "missions.deadletter": lambda sites: Q(robot_id__in=Robot.objects.filter(site__in=sites).values("pk")),
 }
 
 _STEPS = "steps.command steps.params steps.timeout_s"
+_PLAN = (
+    "title site_id robot_id priority timeout_s importance not_before expires_at expires_due_at needs_approval charger "
+    f"dependencies.on_id {_STEPS}"
+)
 _STEP_BEGINS = "current_step steps.attempt steps.started_at step_due_at"
 _ASKED = "asked_at asked_for answer_due_at"
 _ENDS = (
-    "ended_at stop_confirmed undelivered_due_at accepted_due_at step_due_at finished_due_at mission_due_at answer_due_at "
+    "ended_at stop_confirmed queued_due_at expires_due_at undelivered_due_at accepted_due_at step_due_at finished_due_at mission_due_at answer_due_at "
     "stop_due_at robot_lost_due_at paused_due_at paused_at step_left_s mission_left_s"
 )
 _STOP = "abort_reason abort_detail stop_requested_at stop_requested_by stop_due_at"
 
 # transitions
-kind(
-    "mission.drafted", "Drawn up: {title}", f"title site_id robot_id priority timeout_s created_at created_by {_STEPS}"
-)
+kind("mission.drafted", "Drawn up: {title}", f"{_PLAN} created_at created_by origin origin_kind template_id")
 kind("mission.started", "Accepted by the robot; step 1 begins", transition="start",
-     sets=f"started_at mission_due_at undelivered_due_at accepted_due_at delivered_at {_STEP_BEGINS} "
+     sets=f"started_at mission_due_at expires_due_at undelivered_due_at accepted_due_at delivered_at {_STEP_BEGINS} "
           "mission_left_s step_left_s")  # fmt: skip
 kind("mission.step_completed", "Step {step} completed {result}", transition="complete_step",
      sets=f"steps.outcome steps.ended_at steps.result steps.claimed step_due_at finished_due_at step_left_s {_ASKED}",
@@ -58,11 +63,21 @@ kind("mission.aborted", "Aborted: {abort_reason} ({abort_detail})", transition="
      sets=f"{_ENDS} {_ASKED} abort_reason abort_detail robot_lost_at")  # fmt: skip
 
 # facts beside the state
-kind("mission.edited", "Edited", f"title site_id robot_id priority timeout_s {_STEPS} steps.gone")
+kind(
+    "mission.edited", "Edited", f"{_PLAN} approved_by approved_at queued_at queued_due_at steps.gone dependencies.gone"
+)
+kind("mission.approved", "Approved by {approved_by}", "approved_by approved_at")
+kind("mission.queued", "Asked to run", "queued_at queued_due_at")
+kind("mission.withdrawn", "Taken out of the queue", "queued_at queued_due_at")
+kind("mission.priority_set", "Priority is now {priority}", "priority")
+kind("mission.robot_chosen", "Chosen: {because}", "robot_id", notes="because refused")
+kind("mission.waits_long", "Still waiting: {because}", "queued_due_at", notes="because")
+kind("mission.expired", "Not started in time", "expires_due_at")
+kind("mission.dependency_failed", "“{title}”, which it depends on, did not succeed", notes="title on")
 kind(
     "mission.dispatched",
     "Dispatched to {robot}",
-    "dispatch_no dispatched_at undelivered_due_at accept_tries",
+    "dispatch_no dispatched_at queued_due_at undelivered_due_at accept_tries",
     notes="robot",
 )
 kind("mission.delivered", "The robot has the assignment", "delivered_at undelivered_due_at accepted_due_at")
@@ -87,7 +102,7 @@ kind("mission.resumed", "Resumed by the robot", "paused_at paused_due_at step_le
      "mission_due_at finished_due_at word_session word_seq")  # fmt: skip
 kind("mission.paused_long", "Still paused", "paused_due_at")
 kind("mission.stop_requested", "Stopping: {abort_reason} ({abort_detail})",
-     f"{_STOP} undelivered_due_at accepted_due_at step_due_at mission_due_at finished_due_at robot_lost_due_at "
+     f"{_STOP} expires_due_at undelivered_due_at accepted_due_at step_due_at mission_due_at finished_due_at robot_lost_due_at "
      f"{_ASKED}")  # fmt: skip
 kind("mission.stop_resent", "Stop sent again", "stop_due_at")
 kind("mission.robot_lost", "The robot went offline", "robot_lost_at robot_lost_due_at")
@@ -95,3 +110,9 @@ kind("mission.robot_lost_timeout", "The robot stayed offline too long", "robot_l
 kind("mission.robot_back", "The robot is back", "robot_lost_at robot_lost_due_at")
 kind("mission.stop_confirmed_late", "The robot says, after all, that it has stopped", "stop_confirmed", notes="says")
 kind("mission.late_receipt", "Too late to count: {says}", notes="says")
+
+# templates
+_TEMPLATE = "name site_id title steps parameters priority importance timeout_s needs_approval"
+kind("template.drafted", "Drawn up: {name}", f"{_TEMPLATE} created_at created_by")
+kind("template.edited", "Edited", _TEMPLATE)
+kind("template.retired", "Taken out of use", "retired_at")

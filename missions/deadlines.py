@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 KINDS = (
     # column,          what happens when it passes
+    ("queued", "say that it still waits, and why"),
+    ("expires", "abort it, because it has not started"),
     ("undelivered", "say so; the assignment waits for the robot's link"),
     ("accepted", "send the assignment again; after 5 tries stop and abort as undeliverable"),
     ("step", "ask about the step, then stop and abort with reason timeout"),

@@ -27,6 +27,7 @@ ANSWER_S = 5  # for the answer to query_state
 STOP_S = 15  # from the stop request to the robot's word
 STOP_RESEND_S = 5
 PAUSED_LONG_S = 600
+WAITS_LONG_S, WAITS_MOST_S = 600, 3600  # until it is said that it still waits: after as long again, at most
 
 _OPEN_COMMANDS = ("mission.assign", "mission.pause", "mission.resume", "robot.query_state")
 
@@ -61,7 +62,7 @@ def _accepted(change: Change, fact: facts.Accepted, now: datetime) -> Verdict:
         delivered_at=mission.delivered_at or now,
         current_step=1,
         steps=[{"number": 1, "attempt": 1, "started_at": now}],
-        **_clear(mission, "undelivered_due_at", "accepted_due_at"),
+        **_clear(mission, "undelivered_due_at", "accepted_due_at", "expires_due_at"),
         **_clock(mission, "step", now, change.children["steps"][1].timeout_s),
         **_clock(mission, "mission", now, mission.timeout_s),
     )
@@ -253,6 +254,18 @@ def _due(change: Change, fact: facts.Due, now: datetime) -> Verdict:
     return Verdict.APPLIED
 
 
+def _queued_passed(change: Change, fact: facts.Due, now: datetime) -> None:
+    waited_s = (now - change.row.queued_at).total_seconds()
+    again = now + timedelta(seconds=min(max(waited_s, WAITS_LONG_S), WAITS_MOST_S))
+    change.record("mission.waits_long", queued_due_at=again, because=fact.why)
+
+
+def _expires_passed(change: Change, fact: facts.Due, now: datetime) -> None:
+    change.record("mission.expired", expires_due_at=None)
+    detail = f"expired: it had not started by {change.row.expires_at:%d %b %H:%M} UTC"
+    _stop(change, now, AbortReason.TIMEOUT, detail, by="deadline")
+
+
 def _undelivered_passed(change: Change, fact: facts.Due, now: datetime) -> None:
     mission = change.row
     change.record("mission.undelivered", undelivered_due_at=now + timedelta(seconds=UNDELIVERED_S))
@@ -335,6 +348,8 @@ def _paused_passed(change: Change, fact: facts.Due, now: datetime) -> None:
 
 
 _PASSED: dict[str, Callable[[Change, facts.Due, datetime], None]] = {
+    "queued": _queued_passed,
+    "expires": _expires_passed,
     "undelivered": _undelivered_passed,
     "accepted": _accepted_passed,
     "step": _step_passed,
@@ -376,19 +391,75 @@ def _danger(change: Change, fact: facts.Danger, now: datetime) -> Verdict:
 
 def _draw_up(change: Change, fact: facts.DrawUp, now: datetime) -> Verdict:
     change.record(
-        "mission.drafted", **fact.fields, created_at=now, created_by=change.origin.actor_name, steps=_numbered(fact)
-    )
+        "mission.drafted", **fact.fields, expires_due_at=fact.fields.get("expires_at"), created_at=now,
+        created_by=change.origin.actor_name, **_numbered(fact),
+    )  # fmt: skip
     return Verdict.APPLIED
 
 
 def _edit(change: Change, fact: facts.Edit, now: datetime) -> Verdict:
-    gone = [{"number": n, "gone": True} for n in change.children["steps"] if n > len(fact.steps)]
-    change.record("mission.edited", **fact.fields, steps=[*_numbered(fact), *gone])
+    """What was approved is no longer what it says: it needs approval anew, and waits outside the queue."""
+    mission = change.row
+    void: dict[str, Any] = {"approved_by": "", "approved_at": None} if mission.approved_at else {}
+    if fact.fields.get("needs_approval"):
+        void |= _clear(mission, "queued_at", "queued_due_at")
+    numbered = _numbered(fact)
+    for child, rows in numbered.items():
+        rows += [{"number": n, "gone": True} for n in change.children[child] if n > len(rows)]
+    change.record(
+        "mission.edited", **fact.fields, expires_due_at=fact.fields.get("expires_at"), **void,
+        **{child: rows for child, rows in numbered.items() if rows},
+    )  # fmt: skip
     return Verdict.APPLIED
 
 
-def _numbered(fact: facts.DrawUp) -> list[dict[str, Any]]:
-    return [{"number": number, **step} for number, step in enumerate(fact.steps, 1)]
+def _numbered(fact: facts.DrawUp) -> dict[str, list[dict[str, Any]]]:
+    """Children by name, each with its number."""
+    return {
+        "steps": [{"number": number, **step} for number, step in enumerate(fact.steps, 1)],
+        "dependencies": [{"number": number, "on_id": on} for number, on in enumerate(fact.after, 1)],
+    }
+
+
+def _approve(change: Change, fact: facts.Approve, now: datetime) -> Verdict:
+    if change.row.approved_at:
+        return Verdict.REDUNDANT
+    change.record("mission.approved", approved_by=fact.by, approved_at=now)
+    return Verdict.APPLIED
+
+
+def _queue(change: Change, fact: facts.Queue, now: datetime) -> Verdict:
+    if change.row.queued_at or change.row.dispatched_at:
+        return Verdict.REDUNDANT
+    change.record("mission.queued", queued_at=now, queued_due_at=now + timedelta(seconds=WAITS_LONG_S))
+    return Verdict.APPLIED
+
+
+def _withdraw(change: Change, fact: facts.Withdraw, now: datetime) -> Verdict:
+    if not change.row.queued_at or change.row.dispatched_at:
+        return Verdict.REDUNDANT
+    change.record("mission.withdrawn", queued_at=None, queued_due_at=None)
+    return Verdict.APPLIED
+
+
+def _set_priority(change: Change, fact: facts.SetPriority, now: datetime) -> Verdict:
+    if change.row.priority == fact.priority:
+        return Verdict.REDUNDANT
+    change.record("mission.priority_set", priority=fact.priority)
+    return Verdict.APPLIED
+
+
+def _choose_robot(change: Change, fact: facts.ChooseRobot, now: datetime) -> Verdict:
+    change.record("mission.robot_chosen", robot_id=fact.robot_id, because=fact.because, refused=fact.refused)
+    return Verdict.APPLIED
+
+
+def _dependency_failed(change: Change, fact: facts.DependencyFailed, now: datetime) -> Verdict:
+    if change.row.dispatched_at:
+        return Verdict.REDUNDANT
+    change.record("mission.dependency_failed", on=fact.on, title=fact.title)
+    _abort(change, now, AbortReason.DEPENDENCY_FAILED, f"“{fact.title}” did not succeed")
+    return Verdict.APPLIED
 
 
 def _dispatch(change: Change, fact: facts.Dispatch, now: datetime) -> Verdict:
@@ -400,6 +471,7 @@ def _dispatch(change: Change, fact: facts.Dispatch, now: datetime) -> Verdict:
         accept_tries=1,
         undelivered_due_at=now + timedelta(seconds=UNDELIVERED_S),
         robot=fact.robot,
+        **_clear(mission, "queued_due_at"),
     )
     order = {"title": mission.title, "timeout_s": mission.timeout_s, "steps": fact.steps}
     change.commands.append(
@@ -493,8 +565,8 @@ def _stop(change: Change, now: datetime, reason: str, detail: str, *, by: str) -
         stop_requested_at=now,
         stop_requested_by=by,
         stop_due_at=now + timedelta(seconds=STOP_RESEND_S),
-        **_clear(mission, "undelivered_due_at", "accepted_due_at", "step_due_at", "mission_due_at", "finished_due_at",
-                 "robot_lost_due_at"),
+        **_clear(mission, "expires_due_at", "undelivered_due_at", "accepted_due_at", "step_due_at", "mission_due_at",
+                 "finished_due_at", "robot_lost_due_at"),
         **_unasked(mission),
     )  # fmt: skip
     change.move_commands(_OPEN_COMMANDS, CommandState.OPEN, CommandState.WITHDRAWN)
@@ -562,6 +634,12 @@ _RULES: dict[type, Callable[[Change, Any, datetime], Verdict]] = {
     facts.Danger: _danger,
     facts.DrawUp: _draw_up,
     facts.Edit: _edit,
+    facts.Approve: _approve,
+    facts.Queue: _queue,
+    facts.Withdraw: _withdraw,
+    facts.SetPriority: _set_priority,
+    facts.ChooseRobot: _choose_robot,
+    facts.DependencyFailed: _dependency_failed,
     facts.Dispatch: _dispatch,
     facts.Cancel: _cancel,
     facts.Pause: _pause,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,11 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The deadline of this kind has passed. `online`: the robot's link is up."""
+    """The deadline of this kind has passed. `online`: the robot's link is up; `why`: it waits, in words."""
 
     kind: str
     online: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +109,53 @@ class Danger:
 
 @dataclass(frozen=True, slots=True)
 class DrawUp:
-    """Columns of Mission by name, and steps as dicts with command, params, timeout_s."""
+    """Columns of Mission by name, steps as dicts with command, params, timeout_s, and missions to come before it."""
 
     fields: dict[str, Any]
     steps: list[dict[str, Any]]
+    after: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Edit(DrawUp):
     pass
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """It is to run as soon as a robot can take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """It shall not run yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPriority:
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseRobot:
+    """Nobody named one. `because` says why this one, `refused` (robot → why) why not the others."""
+
+    robot_id: str
+    because: str
+    refused: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyFailed:
+    """The mission `on`, called `title`, did not succeed."""
+
+    on: UUID
+    title: str
 
 
 @dataclass(frozen=True, slots=True)

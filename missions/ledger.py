@@ -98,8 +98,8 @@ class Ledger:
         change = self.missions[mission_id]
         change.origin = origin
         verdict = mission_rules.decide(change, fact, at or self.now)
-        if change.row.state not in OPEN:
-            self.running.pop(change.row.robot_id, None)
+        if change.row.state not in OPEN and self.running.get(change.row.robot_id) == mission_id:
+            del self.running[change.row.robot_id]
         while change.follow:
             policy = replace(origin, actor_kind="policy", actor_id="", actor_name="policy")
             self.tell_robot(change.row.robot_id, change.follow.pop(0), policy, at)

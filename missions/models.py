@@ -1,4 +1,4 @@
-"""Rows of missions: Mission with its one-way machine, Step, DeadLetter.
+"""Rows of missions: Mission with its one-way machine, Step, Dependency, Template, DeadLetter.
 
 Transitions are pure: they set fields on `self` and touch nothing else. Only `fleet.commit` writes the rows,
 driven by `missions.decide`.
@@ -8,7 +8,7 @@ import uuid
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django_fsm import FSMField, transition
 
 from fleet.models import Robot, Site, no_nul, one_of
@@ -43,6 +43,56 @@ class Outcome(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
+class Importance(models.TextChoices):
+    """How much it matters that people hear of it; the order in the queue is `priority`."""
+
+    NORMAL = "normal", "Normal"
+    IMPORTANT = "important", "Important"
+
+
+class OriginKind(models.TextChoices):
+    """What a mission was made from; empty when somebody drew it up."""
+
+    RERUN = "rerun", "Rerun"
+    CLONE = "clone", "Clone"
+    TEMPLATE = "template", "Template"
+
+
+class Template(models.Model):
+    """A mission to be drawn up again and again. Folded from the history `template:<id>`.
+
+    `title` and the text parameters of `steps` may hold `{parameter}`; `parameters` lists each with `name`, `type`
+    (place, text, number), `label` and `default`.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=200, validators=[no_nul])
+    site = models.ForeignKey(Site, models.PROTECT, related_name="templates")
+    title = models.CharField(max_length=200, validators=[no_nul])
+    steps = models.JSONField(default=list)
+    parameters = models.JSONField(default=list)
+    priority = models.SmallIntegerField(default=0)
+    importance = models.CharField(max_length=10, choices=Importance.choices, default=Importance.NORMAL)
+    timeout_s = models.PositiveIntegerField("timeout (s)", default=600)
+    needs_approval = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200, default="")
+    retired_at = models.DateTimeField(null=True, help_text="Since when no mission is made from it any more.")
+    version = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            one_of("importance", Importance),
+            models.UniqueConstraint(
+                fields=["site", "name"], condition=Q(retired_at=None), name="template_name_once_per_site"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Mission(models.Model):
     """An ordered array of parameterised commands for one robot. Folded from the history `mission:<id>`.
 
@@ -62,8 +112,19 @@ class Mission(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(86400)],
         help_text="From accepted to finished.",
     )
+    importance = models.CharField(max_length=10, choices=Importance.choices, default=Importance.NORMAL)
+    not_before = models.DateTimeField(null=True, help_text="It is not dispatched earlier.")
+    expires_at = models.DateTimeField(null=True, help_text="Not started by then, it is aborted.")
+    needs_approval = models.BooleanField(default=False)
+    approved_by = models.CharField(max_length=200, default="")
+    approved_at = models.DateTimeField(null=True)
+    charger = models.CharField(max_length=200, default="", help_text="Place where it charges: one robot at a time.")
+    origin = models.UUIDField(null=True, help_text="The mission that it was made from.")
+    origin_kind = models.CharField(max_length=10, choices=OriginKind.choices, default="")
+    template = models.ForeignKey(Template, models.PROTECT, related_name="missions", null=True)
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=200, default="")
+    queued_at = models.DateTimeField(null=True, help_text="When it was asked to run; it waits while not dispatched.")
 
     dispatch_no = models.PositiveIntegerField(default=0, help_text="Counts dispatches; commands and receipts carry it.")
     dispatched_at = models.DateTimeField(null=True)
@@ -90,6 +151,8 @@ class Mission(models.Model):
     asked_at = models.DateTimeField(null=True, help_text="When the robot was asked what became of it.")
     asked_for = models.CharField(max_length=20, default="", help_text="Which deadline asked.")
 
+    queued_due_at = models.DateTimeField(null=True)
+    expires_due_at = models.DateTimeField(null=True)
     undelivered_due_at = models.DateTimeField(null=True)
     accepted_due_at = models.DateTimeField(null=True)
     step_due_at = models.DateTimeField(null=True)
@@ -110,10 +173,13 @@ class Mission(models.Model):
             ("cancel_mission", "Can cancel missions"),
             ("pause_mission", "Can pause missions"),
             ("resume_mission", "Can resume missions"),
+            ("approve_mission", "Can approve missions"),
         ]
         constraints = [
             one_of("state", State),
             one_of("abort_reason", AbortReason, blank=True),
+            one_of("importance", Importance),
+            one_of("origin_kind", OriginKind, blank=True),
             models.CheckConstraint(
                 condition=~Q(state=State.ABORTED) | ~Q(abort_reason=""), name="mission_aborted_has_reason"
             ),
@@ -131,11 +197,38 @@ class Mission(models.Model):
             models.CheckConstraint(
                 condition=Q(dispatched_at=None) | Q(robot__isnull=False), name="mission_dispatched_has_robot"
             ),
+            models.UniqueConstraint(
+                fields=["site", "charger"],
+                condition=Q(dispatched_at__isnull=False, state__in=OPEN) & ~Q(charger=""),
+                name="mission_one_robot_per_charger",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=State.PENDING)
+                | Q(queued_at=None)
+                | Q(dispatched_at__isnull=False)
+                | Q(next_due_at__isnull=False),
+                name="mission_queued_has_deadline",
+            ),
+            models.CheckConstraint(
+                condition=Q(needs_approval=False)
+                | Q(approved_at__isnull=False)
+                | Q(queued_at=None, dispatched_at=None),
+                name="mission_approved_before_it_runs",
+            ),
+            models.CheckConstraint(
+                condition=Q(not_before=None) | Q(expires_at=None) | Q(not_before__lt=F("expires_at")),
+                name="mission_expires_after_it_may_start",
+            ),
         ]
         indexes = [
             models.Index(fields=["next_due_at"], condition=Q(next_due_at__isnull=False), name="mission_due"),
             models.Index(fields=["state"], condition=Q(state__in=OPEN), name="mission_open"),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="mission_ended"),
+            models.Index(
+                fields=["site", "-priority", "queued_at"],
+                condition=Q(state=State.PENDING, queued_at__isnull=False, dispatched_at=None),
+                name="mission_queued",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -194,6 +287,26 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number}. {self.command}"
+
+
+class Dependency(models.Model):
+    """A mission that must succeed before another may start. `number` counts from 1."""
+
+    mission = models.ForeignKey(Mission, models.CASCADE, related_name="dependencies")
+    number = models.PositiveSmallIntegerField()
+    on = models.ForeignKey(Mission, models.PROTECT, related_name="dependants")
+
+    class Meta:
+        verbose_name_plural = "dependencies"
+        ordering = ["mission", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["mission", "number"], name="dependency_number_once_per_mission"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="dependency_number_from_1"),
+            models.CheckConstraint(condition=~Q(mission=F("on")), name="dependency_on_another"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.mission_id} after {self.on_id}"
 
 
 class Direction(models.TextChoices):

@@ -1,0 +1,145 @@
+"""What a request to draw up a mission may say: checked here once, for people, programs, templates and reruns."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.utils import timezone
+
+from fleet.actions import Refused
+from fleet.models import Brand, Place, Robot, Site
+from missions import command_types
+from missions.command_types import Invalid
+from missions.models import Importance, Mission, State
+
+MAX_STEPS = 60  # and 60 rows fit into one form
+MAX_AFTER = 20
+DEPENDENCIES_LOCK = 7_301_114  # held while dependencies are checked and written: two edits must not close a circle
+
+
+def checked(
+    *,
+    title: str,
+    site: Site | int,
+    robot: Robot | str | None,
+    steps: list[dict[str, Any]],
+    priority: int,
+    timeout_s: int,
+    importance: str,
+    not_before: datetime | None,
+    expires_at: datetime | None,
+    needs_approval: bool,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Columns and steps as they are stored. Raises `Refused` naming step and field."""
+    title = checked_title(title)
+    if not 1 <= len(steps) <= MAX_STEPS:
+        raise Refused(f"steps: A mission has 1 to {MAX_STEPS} steps.")
+    if not 1 <= timeout_s <= 86400:
+        raise Refused("timeout_s: From 1 to 86400 seconds.")
+    if importance not in Importance.values:
+        raise Refused(f"importance: Choose one of {', '.join(Importance.values)}.")
+    _checked_times(not_before, expires_at)
+    site_id = site.pk if isinstance(site, Site) else site
+    chosen = _checked_robot(robot, site_id)
+    places = set(Place.objects.filter(site=site_id).values_list("name", flat=True))
+    if chosen:
+        capabilities = chosen.brand.capabilities
+    else:
+        brands = Brand.objects.filter(robots__site=site_id, robots__retired_at=None)
+        capabilities = sorted({c for capable in brands.values_list("capabilities", flat=True) for c in capable})
+    done = [_checked_step(number, step, places, capabilities) for number, step in enumerate(steps, 1)]
+    fields = {
+        "title": title, "site_id": site_id, "robot_id": chosen.pk if chosen else None,
+        "priority": checked_priority(priority), "timeout_s": timeout_s, "importance": str(importance),
+        "not_before": not_before, "expires_at": expires_at, "needs_approval": bool(needs_approval),
+        "charger": charger(done),
+    }  # fmt: skip
+    return fields, done
+
+
+def checked_title(title: str) -> str:
+    title = title.strip()
+    if "\x00" in title:
+        raise Refused("title: Text must not contain the NUL character.")
+    if not 1 <= len(title) <= 200:
+        raise Refused("title: Give it a title of at most 200 characters.")
+    return title
+
+
+def checked_priority(priority: int) -> int:
+    if not -32768 <= priority <= 32767:
+        raise Refused("priority: From -32768 to 32767.")
+    return priority
+
+
+def charger(steps: Iterable[dict[str, Any]]) -> str:
+    """The place where a mission charges, if its steps name one: the last counts."""
+    places = [s["params"].get("place", "") for s in steps if s["command"] == "charge"]
+    return next((place for place in reversed(places) if place), "")
+
+
+def checked_after(after: Sequence[UUID], site_id: int, mission_id: UUID | None = None) -> tuple[UUID, ...]:
+    """Missions that must succeed first. Use in the transaction that writes them: it keeps others from closing a circle."""
+    wanted = tuple(dict.fromkeys(after))
+    if not wanted:
+        return ()
+    if len(wanted) > MAX_AFTER:
+        raise Refused(f"after: At most {MAX_AFTER} missions.")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [DEPENDENCIES_LOCK])
+    found = {m.pk: m for m in Mission.objects.filter(pk__in=wanted)}
+    for pk in wanted:
+        if pk not in found or found[pk].site_id != site_id:  # what is elsewhere is not told apart from what is not
+            raise Refused(f"after: There is no mission {pk} at this site.")
+        if found[pk].state == State.ABORTED:
+            raise Refused(f"after: “{found[pk]}” was aborted and will never succeed. Choose its rerun.")
+    if mission_id is not None and mission_id in _all_before(wanted):
+        raise Refused("after: It would wait for itself. Take the mission out that comes after this one.")
+    return wanted
+
+
+def _all_before(missions: Sequence[UUID]) -> set[UUID]:
+    """These missions and everything that they depend on."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH RECURSIVE before(id) AS (SELECT unnest(%s::uuid[])"
+            " UNION SELECT d.on_id FROM missions_dependency d JOIN before b ON d.mission_id = b.id)"
+            " SELECT id FROM before",
+            [list(missions)],
+        )
+        return {pk for (pk,) in cursor.fetchall()}
+
+
+def _checked_times(not_before: datetime | None, expires_at: datetime | None) -> None:
+    for name, at in (("not_before", not_before), ("expires_at", expires_at)):
+        if at is not None and timezone.is_naive(at):
+            raise Refused(f"{name}: Say in which time zone.")
+    if expires_at is not None and expires_at <= timezone.now():
+        raise Refused("expires_at: That time has passed.")
+    if not_before is not None and expires_at is not None and expires_at <= not_before:
+        raise Refused("expires_at: It must be later than not_before.")
+
+
+def _checked_robot(robot: Robot | str | None, site_id: int) -> Robot | None:
+    if not robot:
+        return None
+    chosen = Robot.objects.select_related("brand", "site").filter(pk=getattr(robot, "pk", robot)).first()
+    if chosen is None:
+        raise Refused(f"robot: There is no robot {robot}.")
+    if chosen.site_id != site_id:
+        raise Refused(f"robot: {chosen} works at {chosen.site}. Choose a robot of the mission's site.")
+    return chosen
+
+
+def _checked_step(number: int, step: dict[str, Any], places: set[str], capabilities: list[str]) -> dict[str, Any]:
+    try:
+        name = step.get("command", "")
+        params = command_types.validate(name, step.get("params", {}), places=places, capabilities=capabilities)
+    except Invalid as error:
+        raise Refused(f"Step {number}, {error.field}: {error.reason}") from error
+    timeout_s = step.get("timeout_s") or command_types.default_timeout_s(name, params)
+    if not isinstance(timeout_s, int) or not 1 <= timeout_s <= 86400:
+        raise Refused(f"Step {number}, timeout_s: From 1 to 86400 seconds.")
+    return {"command": name, "params": params, "timeout_s": timeout_s}

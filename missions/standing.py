@@ -1,0 +1,171 @@
+"""How things stand: the plain facts that the rules of the queue need, read with as many queries for one as for many."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from fleet import live
+from fleet.models import Hold, HoldKind, Place, Robot
+from missions.models import OPEN, Dependency, Importance, Mission, State, Step
+from missions.queue import order
+from missions.reasons import MissionFacts, RobotFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Missions as facts, in the order in which they were given, and the robots that they may go to."""
+
+    missions: dict[UUID, MissionFacts]
+    robots: dict[str, RobotFacts]
+
+    def candidates(self, mission: MissionFacts) -> list[RobotFacts]:
+        """Robots that a mission may be given to if it names none."""
+        if mission.robot is not None:
+            return []
+        return [r for r in self.robots.values() if r.site_id == mission.site_id and not r.retired]
+
+
+# columns of a mission that this module reads
+COLUMNS = (
+    "pk", "title", "site_id", "robot_id", "state", "version", "priority", "importance", "dispatched_at", "delivered_at",
+    "stop_requested_at", "queued_at", "not_before", "needs_approval", "approved_at", "charger",
+)  # fmt: skip
+
+
+def queued(**where: Any) -> list[Mission]:
+    """Missions that wait in the queue, unsorted."""
+    return list(
+        Mission.objects.filter(state=State.PENDING, queued_at__isnull=False, dispatched_at=None, **where).only(*COLUMNS)
+    )
+
+
+def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standing:
+    """Facts about these missions and their robots. `all_robots`: all of their sites, whether or not they are named."""
+    rows = list(missions)
+    anywhere = {m.site_id for m in rows if all_robots or not m.robot_id}
+    robots = _robots(anywhere, {m.robot_id for m in rows if m.robot_id})
+    running = _running(robots, {m.site_id for m in rows})
+    robots = {pk: replace(robot, running=running.get(pk, "")) for pk, robot in robots.items()}
+    steps = _steps(rows)
+    after = _after(rows)
+    poses = _poses(rows, steps)
+    line = _line(robots, anywhere)
+    loads = {pk: len(waiting) for pk, waiting in line.items()}
+    robots = {pk: replace(robot, load=loads.get(pk, 0)) for pk, robot in robots.items()}
+    found = {}
+    for row in rows:
+        mine = steps.get(row.pk, [])
+        first = next((params["place"] for _, params in mine if params.get("place")), "")
+        ahead = _ahead(row, line)
+        found[row.pk] = MissionFacts(
+            id=str(row.pk), title=row.title, site_id=row.site_id, state=row.state,
+            robot=robots.get(row.robot_id or ""), commands=frozenset(command for command, _ in mine),
+            priority=row.priority, important=row.importance == Importance.IMPORTANT,
+            dispatched=row.dispatched_at is not None, delivered=row.delivered_at is not None,
+            stopping=row.stop_requested_at is not None, queued_at=row.queued_at, not_before=row.not_before,
+            unapproved=row.needs_approval and row.approved_at is None, after=tuple(after.get(row.pk, ())),
+            charger=row.charger, charger_taken_by=running.get((row.site_id, row.charger), "") if row.charger else "",
+            first_place=poses.get((row.site_id, first)), ahead=len(ahead), behind=ahead[-1].title if ahead else "",
+            version=row.version,
+        )  # fmt: skip
+    return Standing(found, robots)
+
+
+def robot_facts(robot: Any, held: str) -> RobotFacts:
+    """From a row with its brand; what others know of it is left open."""
+    brand = robot.brand
+    return RobotFacts(
+        id=robot.pk, name=robot.name or robot.pk, site_id=robot.site_id, capabilities=frozenset(brand.capabilities),
+        presence=robot.presence, presence_since=robot.presence_since, mode=robot.mode, fault=robot.fault,
+        retired=robot.retired_at is not None, held=held, charge_below_pct=brand.charge_below_pct,
+        charge_until_pct=brand.charge_until_pct,
+    )  # fmt: skip
+
+
+def held_words(holds: Iterable[Any]) -> str:
+    """Open holds, in words: kind, who, why."""
+    return "; ".join(
+        f"{HoldKind(hold.kind).label} by {hold.by}" + (f": {hold.why}" if hold.why else "") for hold in holds
+    )
+
+
+def _robots(sites: set[int], named: set[str]) -> dict[str, RobotFacts]:
+    rows = list(Robot.objects.filter(Q(site__in=sites, retired_at=None) | Q(pk__in=named)).select_related("brand"))
+    holds: dict[str, list[Hold]] = {}
+    for hold in Hold.objects.filter(robot__in=[r.pk for r in rows], released_at=None).order_by("since"):
+        holds.setdefault(hold.robot_id, []).append(hold)
+    known = live.facts([r.pk for r in rows]) if rows else {}
+    found = {}
+    for row in rows:
+        facts = robot_facts(row, held_words(holds.get(row.pk, ())))
+        if now := known.get(row.pk):
+            facts = replace(facts, battery=now.battery, x=now.x, y=now.y)
+        found[row.pk] = facts
+    return found
+
+
+def _running(robots: Iterable[str], sites: Iterable[int]) -> dict[Any, str]:
+    """Title of the dispatched open mission by robot, and by (site, charger)."""
+    rows = Mission.objects.filter(
+        Q(robot__in=list(robots)) | (Q(site__in=list(sites)) & ~Q(charger="")),
+        dispatched_at__isnull=False, state__in=OPEN,
+    )  # fmt: skip
+    found: dict[Any, str] = {}
+    for robot, site, charger, title in rows.values_list("robot_id", "site_id", "charger", "title"):
+        found[robot] = title
+        if charger:
+            found[site, charger] = title
+    return found
+
+
+def _steps(rows: list[Mission]) -> dict[UUID, list[tuple[str, dict[str, Any]]]]:
+    found: dict[UUID, list[tuple[str, dict[str, Any]]]] = {}
+    steps = Step.objects.filter(mission__in=[m.pk for m in rows]).order_by("mission", "number")
+    for mission, command, params in steps.values_list("mission_id", "command", "params"):
+        found.setdefault(mission, []).append((command, params))
+    return found
+
+
+def _after(rows: list[Mission]) -> dict[UUID, list[tuple[str, str]]]:
+    """What has not succeeded of what each depends on."""
+    found: dict[UUID, list[tuple[str, str]]] = {}
+    unmet = Dependency.objects.filter(mission__in=[m.pk for m in rows]).exclude(on__state=State.SUCCESS)
+    for mission, title, state in unmet.order_by("number").values_list("mission_id", "on__title", "on__state"):
+        found.setdefault(mission, []).append((title, state))
+    return found
+
+
+def _poses(rows: list[Mission], steps: dict[UUID, list[Any]]) -> dict[tuple[int, str], tuple[float, float]]:
+    """Where the first places of missions without a robot are."""
+    names = {p["place"] for m in rows if not m.robot_id for _, p in steps.get(m.pk, ()) if p.get("place")}
+    places = Place.objects.filter(site__in={m.site_id for m in rows}, name__in=names) if names else ()
+    return {(place.site_id, place.name): (place.x, place.y) for place in places}
+
+
+def _line(robots: Iterable[str], sites: Iterable[int]) -> dict[Any, list[Any]]:
+    """Everything that waits, sorted, by robot, and by site for missions that name none."""
+    waiting = Mission.objects.filter(
+        Q(robot__in=list(robots)) | Q(site__in=list(sites), robot=None),
+        state=State.PENDING, queued_at__isnull=False, dispatched_at=None,
+    )  # fmt: skip
+    rows = list(waiting.only("pk", "title", "robot_id", "site_id", "priority", "queued_at"))
+    found: dict[Any, list[Any]] = {}
+    for row in sorted(rows, key=_order):
+        found.setdefault(row.robot_id or row.site_id, []).append(row)
+    return found
+
+
+_order: Callable[[Any], Any] = lambda row: order(
+    MissionFacts(str(row.pk), "", 0, priority=row.priority, queued_at=row.queued_at)
+)
+
+
+def _ahead(row: Mission, line: dict[Any, list[Any]]) -> list[Any]:
+    """Who is before it in its queue."""
+    if row.queued_at is None or row.dispatched_at is not None:
+        return []
+    mine = _order(row)
+    return [other for other in line.get(row.robot_id or row.site_id, ()) if _order(other) < mine]
