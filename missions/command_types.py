@@ -60,7 +60,10 @@ class Custom(Params, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """How a person enters one parameter: `kind` is place, text, number or json; `rule` says what is accepted."""
+    """How a person enters one parameter: `kind` is place, text, number or json; `rule` says what is accepted.
+
+    `default` is what an empty one becomes, as people read it.
+    """
 
     name: str
     label: str
@@ -68,6 +71,13 @@ class Input:
     rule: str
     required: bool = True
     help: str = ""
+    unit: str = ""
+    default: str = ""
+
+    @property
+    def title(self) -> str:
+        """Label with unit: Wait for (s)."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,7 @@ class CommandType:
     """One line of the registry.
 
     `timeout_s` is the default time for one attempt; `repeatable` says whether a mere timeout may repeat it;
-    `words` makes the sentence people read from valid parameters.
+    `words` makes the sentence people read from valid parameters, `help` says what the robot will do.
     """
 
     name: str
@@ -85,6 +95,7 @@ class CommandType:
     repeatable: bool
     inputs: tuple[Input, ...]
     words: Callable[[Any], str]
+    help: str
 
 
 def _load(verb: str) -> Callable[[Any], str]:
@@ -98,24 +109,38 @@ _LOAD = Input("load", "Load", "text", _TEXT, required=False, help="What is carri
 TYPES: dict[str, CommandType] = {
     t.name: t
     for t in (
-        CommandType("navigate", "Navigate", Navigate, 60, True, (_PLACE,), lambda p: f"Drive to {p.place}"),
-        CommandType("pick", "Pick", Handle, 60, False, (_PLACE, _LOAD), _load("Pick")),
-        CommandType("drop", "Drop", Handle, 60, False, (_PLACE, _LOAD), _load("Drop")),
+        CommandType(
+            "navigate", "Navigate", Navigate, 60, True, (_PLACE,), lambda p: f"Drive to {p.place}",
+            "The robot drives there and stands.",
+        ),
+        CommandType(
+            "pick", "Pick", Handle, 60, False, (_PLACE, _LOAD), _load("Pick"),
+            "The robot drives there and takes something up.",
+        ),
+        CommandType(
+            "drop", "Drop", Handle, 60, False, (_PLACE, _LOAD), _load("Drop"),
+            "The robot drives there and puts down what it carries.",
+        ),
         CommandType(
             "wait", "Wait", Wait, 60, True,
-            (Input("seconds", "Seconds", "number", "More than 0 and at most 86400 (one day)."),),
+            (Input("seconds", "Wait for", "number", "More than 0 and at most 86400 (one day).", unit="s"),),
             lambda p: f"Wait {p.seconds:g} s",
+            "The robot stands where it is.",
         ),
         CommandType(
             "charge", "Charge", Charge, 3600, True,
             (
-                Input("place", "Place", "place", _TEXT, required=False, help="Empty: the robot chooses."),
                 Input(
-                    "until_percent", "Until (%)", "number", "A whole number from 1 to 100.", required=False,
-                    help="100 when empty.",
+                    "place", "Place", "place", _TEXT, required=False, help="Empty: the robot chooses.",
+                    default="the robot chooses",
+                ),
+                Input(
+                    "until_percent", "Charge to", "number", "A whole number from 1 to 100.", required=False,
+                    help="100 when empty.", unit="%", default="100",
                 ),
             ),
             lambda p: f"Charge{f' at {p.place}' if p.place else ''} to {p.until_percent} %",
+            "The robot drives to the charger and stays until its battery is that full.",
         ),
         CommandType(
             "custom", "Custom", Custom, 60, False,
@@ -124,6 +149,7 @@ TYPES: dict[str, CommandType] = {
                 Input("args", "Arguments", "json", 'A JSON object, e.g. {"height": 2}.', required=False),
             ),
             lambda p: f"Run {p.name}" + (f" with {msgspec.json.encode(p.args).decode()}" if p.args else ""),
+            "A command that only this brand knows; it is passed on as it is.",
         ),
     )
 }  # fmt: skip

@@ -8,118 +8,49 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from fleet.admin.pages import Button, PageAdmin, seen_version
+from fleet.admin.pages import PageAdmin
 from fleet.admin.timeline import ago, clock, timeline
 from fleet.history import by_user
 from missions import actions
+from missions.admin.mission_buttons import BUTTONS
+from missions.admin.mission_list import MissionList, ShownFilter, daily
+from missions.choices import choices_for
 from missions.command_types import in_words
 from missions.deadlines import deadlines
-from missions.forms import blank, bound, choices_for_page, filled
-from missions.models import FINAL, OPEN, Mission, Outcome, State, Step
-from missions.waiting import why_waiting, why_waiting_all
-from missions.wording import is_open, mission_said
-
-# Filters that people use daily: name, label, condition
-SHOWN = (
-    ("draft", "Not dispatched", Q(state__in=OPEN, dispatched_at=None)),
-    ("running", "With a robot", Q(state__in=OPEN, dispatched_at__isnull=False)),
-    ("stopping", "Stopping", Q(state__in=OPEN, stop_requested_at__isnull=False)),
-    ("unconfirmed", "Aborted, stop not confirmed", Q(state=State.ABORTED, stop_confirmed=False)),
-    ("ended", "Ended", Q(state__in=FINAL)),
-)
-
-
-class ShownFilter(admin.SimpleListFilter):
-    title = "what"
-    parameter_name = "shown"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, label) for name, label, _ in SHOWN]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Mission]) -> QuerySet[Mission]:
-        condition = {name: q for name, _, q in SHOWN}.get(self.value() or "")
-        return queryset.filter(condition) if condition is not None else queryset
-
-
-class MissionList(ChangeList):
-    """Says for all rows of the page at once why they wait."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        self.result_list = list(self.result_list)
-        reasons = why_waiting_all(self.result_list)
-        for mission in self.result_list:
-            mission.waits_for = reasons.get(mission.pk, "")
-
-
-def _dispatch(request: HttpRequest, mission: Mission) -> str:
-    actions.dispatch_mission(mission.pk, by=by_user(request.user), version=seen_version(request))
-    return f"Dispatching “{mission.title}” to {mission.robot}…"
-
-
-def _pause(request: HttpRequest, mission: Mission) -> str:
-    actions.pause_mission(mission.pk, by=by_user(request.user))
-    return f"Pausing “{mission.title}”… {mission.robot} says when it has paused."
-
-
-def _resume(request: HttpRequest, mission: Mission) -> str:
-    actions.resume_mission(mission.pk, by=by_user(request.user), version=seen_version(request))
-    return f"Resuming “{mission.title}”…"
-
-
-CANCELLED = {
-    "stopping": "Stopping “{0.title}”… {0.robot} has to confirm that it has stopped.",
-    "already stopping": "“{0.title}” is already stopping.",
-    "aborted": "“{0.title}” is cancelled. No robot had it.",
-    "already ended": "“{0.title}” had already ended.",
-}
-
-
-def _cancel(request: HttpRequest, mission: Mission) -> str:
-    reason = request.POST.get("reason", "")
-    return CANCELLED[actions.cancel_mission(mission.pk, by=by_user(request.user), reason=reason)].format(mission)
-
+from missions.forms import blank, bound, check, filled_in, problems
+from missions.models import FINAL, Mission, Outcome, State, Step
+from missions.waiting import why_waiting
+from missions.wording import mission_said
 
 @admin.register(Mission)
 class MissionAdmin(PageAdmin):
     page_template = "admin/drover/mission.html"
     form_template = "admin/drover/mission_form.html"
     list_display = ("title", "condition", "robot_link", "progress", "why", "age", "who")
-    list_filter = (ShownFilter, "state", "ended_at", "site", ("robot", admin.RelatedOnlyFieldListFilter))
+    list_filter = (ShownFilter, "state", "site", "robot", "ended_at")
     list_select_related = ("robot", "site")
     search_fields = ("title", "id", "robot__id", "robot__name", "created_by")
     search_help_text = "Title, mission id, robot, or who drew it up"
     ordering = ("-created_at", "id")
-    buttons = (
-        Button(
-            "dispatch", "Dispatch", "missions.dispatch_mission", _dispatch, versioned=True, look="primary",
-            shown=lambda m: m.state == State.PENDING and not m.dispatched_at and not m.stop_requested_at,
-        ),
-        Button(
-            "resume", "Resume", "missions.resume_mission", _resume, versioned=True,
-            shown=lambda m: is_open(m) and bool(m.paused_at) and not m.stop_requested_at,
-        ),
-        Button(
-            "pause", "Pause", "missions.pause_mission", _pause,
-            shown=lambda m: m.state in (State.EXECUTING, State.STEP_COMPLETED) and not m.paused_at
-            and not m.stop_requested_at,
-        ),
-        Button(
-            "cancel", "Cancel…", "missions.cancel_mission", _cancel, shown=is_open, look="danger", asks="Reason",
-            confirm="The robot that has it is stopped first; then the mission ends for good. It cannot be revived.",
-            yes="Cancel this mission",
-        ),
-    )  # fmt: skip
+    date_hierarchy = "created_at"
+    change_list_template = "admin/drover/mission_list.html"
+    buttons = BUTTONS
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return MissionList
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        chosen = request.GET.get("shown", "")
+        seen = self.model._default_manager.filter(pk__in=self.get_queryset(request).values("pk"))
+        more = {"daily": daily(seen, chosen), "shown_now": chosen}
+        return super().changelist_view(request, more | (extra_context or {}))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Mission]:
         steps = Step.objects.filter(mission=OuterRef("pk")).order_by().values("mission")
@@ -171,23 +102,39 @@ class MissionAdmin(PageAdmin):
     def why_not_editable(self, row: Any) -> str:
         return f"“{row}” can no longer be edited: it {'has ended' if row.state in FINAL else 'was dispatched'}."
 
+    def get_urls(self) -> list[URLPattern]:
+        check = path("check/", self.admin_site.admin_view(self.check_view), name="missions_mission_check")
+        return [check, *super().get_urls()]
+
+    def check_view(self, request: HttpRequest) -> HttpResponse:
+        """What is wrong with a form that somebody is filling in, by the rules of saving. Stores nothing."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not (self.has_add_permission(request) or self.has_change_permission(request)):
+            raise PermissionDenied
+        return JsonResponse(check(request.POST, choices_for(request.user)))
+
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        choices = choices_for(request.user)
         if request.method == "POST":
-            form, steps = bound(request.POST, request.user)
+            form, steps = bound(request.POST, choices)
         else:
-            form, steps = blank(*(filled(row) if row else (request.GET.dict(), [])))
+            form, steps = blank(*(filled_in(row) if row else (request.GET.dict(), [])), choices)
         return {"form": form, "steps": steps}
 
     def form_context(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> dict[str, Any]:
+        choices = forms["form"].choices
         return {
-            "problems": forms["steps"].problems() if forms["steps"].is_bound else [],
-            "choices": (choices := choices_for_page(request.user)),
-            "place_names": sorted({name for names in choices["places"].values() for name in names}),
-            "may_dispatch": request.user.has_perm("missions.dispatch_mission"),
+            "problems": problems(forms["form"], forms["steps"]),
+            "choices": choices.for_page(),
+            "place_names": sorted({name for names in choices.places.values() for name in names}),
+            "check_url": reverse("admin:missions_mission_check"),
+            "may_run": request.user.has_perm("missions.dispatch_mission"),
         }
 
     def save_forms(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> tuple[Any, str]:
-        if "_dispatch" in request.POST and not request.user.has_perm("missions.dispatch_mission"):
+        run = "_run" in request.POST
+        if run and not request.user.has_perm("missions.dispatch_mission"):
             raise PermissionDenied
         said, by = dict(forms["form"].cleaned_data), by_user(request.user)
         version, said["steps"] = said.pop("version"), forms["steps"].steps()
@@ -198,11 +145,11 @@ class MissionAdmin(PageAdmin):
                 raise actions.Refused("This form is out of date: look at the mission again, then edit it.")
             actions.edit_mission(row.pk, version=version, **said, by=by)
             pk, sentence = row.pk, f"“{said['title']}” is changed."
-        if "_dispatch" in request.POST:
-            return pk, f"{sentence} {self._dispatch_now(request, pk)}".strip()
-        return pk, f"{sentence} It moves nothing until it is dispatched."
+        if run:
+            return pk, f"{sentence} {self._run_now(request, pk)}".strip()
+        return pk, f"{sentence} It moves nothing until it is run."
 
-    def _dispatch_now(self, request: HttpRequest, pk: Any) -> str:
+    def _run_now(self, request: HttpRequest, pk: Any) -> str:
         """The mission is stored either way; a refusal is a message of its own."""
         try:
             actions.dispatch_mission(pk, by=by_user(request.user))

@@ -1,7 +1,8 @@
-// The step rows of a mission: inputs by command type, add, remove and reorder rows. Without it the form works by numbers.
+// The step rows of a mission: inputs by command type; add, duplicate, remove and reorder. Without it the form works by numbers.
+import { watchOrder } from "./reorder.js";
+import { startChecking } from "./mission_check.js";
 
-const read = (id) => JSON.parse(document.getElementById(id).textContent);
-const choices = read("mission-choices");
+const choices = JSON.parse(document.getElementById("mission-choices").textContent);
 const form = document.getElementById("mission_form");
 const list = document.getElementById("steps");
 const template = document.getElementById("step-template");
@@ -9,39 +10,49 @@ const total = form.elements["steps-TOTAL_FORMS"];
 const site = form.elements.site;
 const robot = form.elements.robot;
 const add = document.getElementById("add-step");
+const news = document.getElementById("step-news");
 
 const part = (row, name) => row.querySelector(`[name$="-${name}"]`);
 const everyRow = () => [...list.querySelectorAll("[data-step]")];
 const rows = () => everyRow().filter((row) => !row.hidden);
-const placesHere = () => choices.places[site.value] ?? [];
+const rowOf = (element) => element.closest("[data-step]");
+const numberOf = (row) => rows().indexOf(row) + 1;
+const nameOf = (row) => choices.types[part(row, "command").value]?.label ?? "Step";
+const tell = (words) => (news.textContent = words);
+const tellPlace = (row) => tell(`${nameOf(row)} is now step ${numberOf(row)} of ${rows().length}.`);
 
 function fitInputs(row) {
   const type = choices.types[part(row, "command").value];
-  for (const label of row.querySelectorAll("[data-input]")) {
-    const spec = type?.inputs[label.dataset.input];
-    const input = label.querySelector("input, textarea");
-    label.hidden = !spec;
+  for (const holder of row.querySelectorAll("[data-input]")) {
+    const spec = type?.inputs[holder.dataset.input];
+    const input = holder.querySelector("input, textarea");
+    holder.hidden = !spec;
     input.disabled = !spec; // what does not belong to the type is not sent
-    input.required = Boolean(spec?.required);
     input.title = spec?.help ?? "";
+    input.placeholder = spec?.default ?? "";
   }
   const timeout = part(row, "timeout_s");
   timeout.placeholder = type ? String(type.timeout_s) : "";
-  timeout.closest("label").hidden = !type;
-  checkPlace(row);
+  row.querySelector("[data-timeout]").hidden = !type;
+  const help = row.querySelector("[data-help]");
+  help.textContent = type?.help ?? "";
+  help.hidden = !type;
 }
 
-function checkPlace(row) {
-  const input = part(row, "place");
-  const unknown = !input.disabled && input.value && site.value && !placesHere().includes(input.value);
-  input.setCustomValidity(unknown ? `${input.value} is no place of this site. Choose one of the list.` : "");
+function followDrive(row) {
+  // what is picked up or put down is mostly where the step before drove to
+  const before = rows()[numberOf(row) - 2];
+  const place = part(row, "place");
+  const driven = before && part(before, "command").value === "navigate" && part(before, "place").value;
+  if (driven && !place.value && ["pick", "drop"].includes(part(row, "command").value)) place.value = driven;
 }
 
 function fitRobot() {
   const can = choices.robots[robot.value]?.can;
   for (const row of everyRow()) {
     for (const option of part(row, "command").options) {
-      option.disabled = Boolean(can && option.value && !can.includes(option.value));
+      const name = choices.types[option.value]?.label;
+      if (name) option.textContent = !can || can.includes(option.value) ? name : `${name} (this robot cannot)`;
     }
   }
 }
@@ -51,10 +62,10 @@ function fitSite() {
     const known = choices.robots[option.value];
     option.hidden = option.disabled = Boolean(site.value && known && String(known.site) !== site.value);
   }
+  for (const group of robot.querySelectorAll("optgroup")) group.hidden = !group.querySelector("option:not([hidden])");
   if (robot.selectedOptions[0]?.disabled) robot.value = "";
-  const options = placesHere().map((name) => Object.assign(document.createElement("option"), { value: name }));
+  const options = (choices.places[site.value] ?? []).map((name) => Object.assign(document.createElement("option"), { value: name }));
   if (site.value) document.getElementById("places").replaceChildren(...options);
-  everyRow().forEach(checkPlace);
   fitRobot();
 }
 
@@ -63,10 +74,11 @@ function renumber() {
   shown.forEach((row, i) => {
     row.querySelector(".step-number").textContent = i + 1;
     part(row, "ORDER").value = i + 1;
-    row.querySelector('[data-move="-1"]').disabled = i === 0;
-    row.querySelector('[data-move="1"]').disabled = i === shown.length - 1;
+    row.querySelector('[data-do="up"]').disabled = i === 0;
+    row.querySelector('[data-do="down"]').disabled = i === shown.length - 1;
   });
   add.disabled = shown.length >= choices.max_steps;
+  for (const button of list.querySelectorAll('[data-do="duplicate"]')) button.disabled = add.disabled;
 }
 
 function prepare(row) {
@@ -81,11 +93,11 @@ function drop(row) {
   Object.assign(part(row, "DELETE"), { checked: true, disabled: false });
 }
 
-function addRow() {
+function addRow(after) {
   const holder = document.createElement("template");
   holder.innerHTML = template.innerHTML.replaceAll("__prefix__", total.value);
   const row = holder.content.querySelector("[data-step]");
-  list.append(row);
+  after ? after.after(row) : list.append(row);
   total.value = Number(total.value) + 1;
   prepare(row);
   fitRobot();
@@ -93,35 +105,64 @@ function addRow() {
   return row;
 }
 
-function removeRow(row) {
-  const shown = rows();
-  const neighbour = shown[shown.indexOf(row) + 1] ?? shown[shown.indexOf(row) - 1];
-  drop(row);
-  (neighbour ?? addRow()).querySelector("select").focus();
-  renumber();
-}
+const changed = () => form.dispatchEvent(new Event("input", { bubbles: true }));
 
-function moveRow(row, by) {
-  const shown = rows();
-  const other = shown[shown.indexOf(row) + by];
-  if (other) by < 0 ? other.before(row) : other.after(row);
+const DO = {
+  up: (row) => move(row, -1),
+  down: (row) => move(row, 1),
+  duplicate(row) {
+    const copy = addRow(row);
+    for (const name of ["command", "timeout_s", ...new Set(Object.values(choices.types).flatMap((t) => Object.keys(t.inputs)))]) {
+      part(copy, name).value = part(row, name).value;
+    }
+    fitInputs(copy);
+    part(copy, "command").focus();
+    tell(`Step ${numberOf(row)} duplicated as step ${numberOf(copy)}.`);
+  },
+  remove(row) {
+    const number = numberOf(row);
+    const shown = rows();
+    const neighbour = shown[number] ?? shown[number - 2];
+    drop(row);
+    part(neighbour ?? addRow(), "command").focus();
+    renumber();
+    tell(`Step ${number} removed. ${rows().length} left.`);
+  },
+};
+
+function move(row, by) {
+  const other = rows()[numberOf(row) - 1 + by];
+  if (!other) return;
+  by < 0 ? other.before(row) : other.after(row);
   renumber();
+  tellPlace(row);
 }
 
 list.addEventListener("change", (event) => {
-  if (event.target.name.endsWith("-command")) fitInputs(event.target.closest("[data-step]"));
+  if (!event.target.name.endsWith("-command")) return;
+  fitInputs(rowOf(event.target));
+  followDrive(rowOf(event.target));
 });
-list.addEventListener("input", (event) => checkPlace(event.target.closest("[data-step]")));
 list.addEventListener("click", (event) => {
-  const button = event.target.closest("button");
-  const row = button?.closest("[data-step]");
-  if (!row) return;
-  if (button.dataset.move) {
-    moveRow(row, Number(button.dataset.move));
-    (button.disabled ? row.querySelector("[data-move]:not(:disabled)") : button)?.focus();
-  } else removeRow(row);
+  const button = event.target.closest("button[data-do]");
+  if (!button) return;
+  const row = rowOf(button);
+  DO[button.dataset.do](row);
+  if (["up", "down"].includes(button.dataset.do)) (button.disabled ? row.querySelector("[data-handle]") : button).focus();
+  changed();
 });
-add.addEventListener("click", () => addRow().querySelector("select").focus());
+watchOrder(list, rows, {
+  step(row, by) {
+    move(row, by);
+    changed();
+  },
+  dropped(row) {
+    renumber();
+    tellPlace(row);
+    changed();
+  },
+});
+add.addEventListener("click", () => part(addRow(), "command").focus());
 site.addEventListener("change", fitSite);
 robot.addEventListener("change", () => {
   const known = choices.robots[robot.value];
@@ -131,11 +172,6 @@ robot.addEventListener("change", () => {
   }
   fitRobot();
 });
-form.addEventListener("submit", (event) => {
-  if (form.dataset.sent) event.preventDefault(); // a double click draws up one mission
-  form.dataset.sent = "1";
-});
-window.addEventListener("pageshow", () => delete form.dataset.sent);
 
 add.hidden = false;
 form.querySelectorAll("[data-plain]").forEach((element) => (element.hidden = true));
@@ -143,9 +179,10 @@ const place = (row) => Number(part(row, "ORDER").value) || Infinity;
 for (const row of everyRow().sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)))) {
   list.append(row);
   prepare(row);
-  const spare = !part(row, "command").value && !row.querySelector(".errorlist"); // for those without a script
+  const spare = !part(row, "command").value && !row.querySelector(".errorlist li"); // for those without a script
   if (spare || part(row, "DELETE").checked) drop(row);
 }
 if (!rows().length) addRow();
 fitSite();
 renumber();
+startChecking(form);

@@ -36,140 +36,6 @@ def rows(*steps: dict) -> dict:
 DRIVE = {"command": "navigate", "place": "Dock A"}
 
 
-def test_typed_rows_become_a_mission(client, supervisor, robot):
-    client.force_login(supervisor)
-    steps = rows(
-        {"command": "wait", "seconds": "2.5", "ORDER": "3"},
-        {},
-        {**DRIVE, "ORDER": "1", "timeout_s": "45"},
-        {"command": "pick", "place": "Dock A", "load": "pallet 7", "ORDER": "2"},
-        {"command": "drop", "place": "nowhere", "DELETE": "on"},
-        {"command": "charge", "until_percent": "80"},
-    )
-    answer = client.post(ADD, head(robot) | steps)
-    mission = Mission.objects.get()
-    assert answer.url == page(mission)
-    assert (mission.title, mission.priority, mission.timeout_s, mission.robot_id) == ("Pallet 7", 2, 900, "RB-001")
-    assert [(s.number, s.command, s.params, s.timeout_s) for s in mission.steps.all()] == [
-        (1, "navigate", {"place": "Dock A"}, 45),
-        (2, "pick", {"place": "Dock A", "load": "pallet 7"}, 60),
-        (3, "wait", {"seconds": 2.5}, 63),
-        (4, "charge", {"place": "", "until_percent": 80}, 3600),
-    ]
-    assert mission.created_by == supervisor.get_username()
-    assert "drawn up" in client.get(page(mission)).content.decode()
-
-
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [
-        ({"command": "navigate"}, "Step 2, place: This is needed."),
-        ({"command": "navigate", "place": "Mars"}, "Step 2, place: Mars is no place of this site."),
-        ({"command": "navigate", "place": "Dock A", "seconds": "3"}, "Step 2, seconds: Navigate has no seconds"),
-        ({"command": "wait", "seconds": "0"}, "Step 2, seconds: More than 0 and at most 86400 (one day)."),
-        ({"command": "wait", "seconds": "nan"}, "Step 2, seconds: "),
-        ({"command": "wait", "seconds": "1e99"}, "Step 2, seconds: "),
-        ({"command": "charge", "until_percent": "50.5"}, "Step 2, until (%): A whole number from 1 to 100."),
-        ({"command": "custom", "name": "beep"}, "Step 2, command: Robots of this brand cannot do custom"),
-        ({"command": "fly"}, "Step 2, command: "),
-        ({"place": "Dock A"}, "Step 2, command: Choose what the robot should do."),
-        ({**DRIVE, "timeout_s": "0"}, "Step 2, time (s): "),
-        ({**DRIVE, "timeout_s": "99999"}, "Step 2, time (s): "),
-        ({"command": "pick", "place": "Dock A", "load": "x" * 201}, "Step 2, load: "),
-        ({"command": "pick", "place": "Dock A", "load": "a\x00b"}, "Step 2, load: "),
-    ],
-)
-def test_an_error_names_step_and_field_and_stores_nothing(client, supervisor, robot, step, said):
-    client.force_login(supervisor)
-    before = Event.objects.count()
-    answer = client.post(ADD, head(robot) | rows({}, DRIVE, step))
-    assert answer.status_code == 200
-    assert any(said in problem for problem in answer.context["problems"]), answer.context["problems"]
-    assert (Mission.objects.count(), Event.objects.count()) == (0, before)
-
-
-def test_steps_are_numbered_as_people_see_them(client, supervisor, robot):
-    client.force_login(supervisor)
-    steps = rows({"command": "navigate", "ORDER": "3"}, {**DRIVE, "ORDER": "2"}, {"command": "wait", "ORDER": "1"})
-    problems = client.post(ADD, head(robot) | steps).context["problems"]
-    assert problems == ["Step 1, seconds: This is needed.", "Step 3, place: This is needed."]
-
-
-@pytest.mark.parametrize("args", ["[", "[1]", '{"a": NaN}', "[" * 4000, '{"a": "\\u0000"}', '{"a": "\\ud800"}', "7"])
-def test_custom_arguments_are_a_bounded_json_object(client, supervisor, robot, brand, args):
-    brand.capabilities = ["custom"]
-    brand.save()
-    client.force_login(supervisor)
-    answer = client.post(ADD, head(robot) | rows({"command": "custom", "name": "beep", "args": args}))
-    assert any(p.startswith("Step 1, arguments: ") for p in answer.context["problems"])
-    client.post(ADD, head(robot) | rows({"command": "custom", "name": "beep", "args": '{"mm": [1, 2.5]}'}))
-    assert Mission.objects.get().steps.get().params == {"name": "beep", "args": {"mm": [1, 2.5]}}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("title", ""), ("title", "x" * 201), ("title", "a\x00b"), ("site", "999"), ("site", ""), ("robot", "RB-999"),
-        ("robot", "a\x00"), ("priority", "1000"), ("priority", "x"), ("timeout_s", "0"), ("timeout_s", "86401"),
-    ],
-)  # fmt: skip
-def test_the_head_is_checked(client, supervisor, robot, field, value):
-    client.force_login(supervisor)
-    answer = client.post(ADD, head(robot, **{field: value}) | rows(DRIVE))
-    assert answer.context["form"].errors[field]
-    assert not Mission.objects.exists()
-
-
-@pytest.mark.parametrize("steps", [(), ({},), ({**DRIVE, "DELETE": "on"},)])
-def test_a_mission_needs_a_step(client, supervisor, robot, steps):
-    client.force_login(supervisor)
-    answer = client.post(ADD, head(robot) | rows(*steps))
-    assert answer.context["problems"] == ["A mission needs at least one step."]
-
-
-def test_too_many_or_no_rows_are_an_error_not_a_crash(client, supervisor, robot):
-    client.force_login(supervisor)
-    for data in ({}, {"steps-TOTAL_FORMS": "99999", "steps-INITIAL_FORMS": "0"}, rows(*[DRIVE] * 61)):
-        answer = client.post(ADD, head(robot) | data)
-        assert answer.status_code == 200
-        assert answer.context["problems"]
-    assert not Mission.objects.exists()
-
-
-def test_forged_fields_change_nothing(client, supervisor, robot):
-    client.force_login(supervisor)
-    forged = {"state": "success", "version": "7", "dispatched_at": "2026-01-01", "id": "x", "created_by": "Eve"}
-    client.post(ADD, head(robot, **forged) | rows({**DRIVE, "outcome": "completed", "attempt": "9"}))
-    mission = Mission.objects.get()
-    step = mission.steps.get()
-    assert (mission.state, mission.version, mission.dispatched_at) == (State.PENDING, 1, None)
-    assert (mission.created_by, step.outcome, step.attempt) == (supervisor.get_username(), "", 0)
-
-
-def test_edit_keeps_to_the_version_that_was_seen(client, supervisor, mission):
-    client.force_login(supervisor)
-    form = client.get(page(mission, "edit"))
-    assert form.context["form"]["version"].value() == 1
-    assert [row["command"].value() for row in form.context["steps"]][:3] == ["navigate", "pick", "drop"]
-    client.post(page(mission, "edit"), head(mission.robot, version="1", title="Renamed") | rows(DRIVE))
-    mission = Mission.objects.get()
-    assert (mission.title, mission.version, mission.steps.count()) == ("Renamed", 2, 1)
-    for version in ("1", ""):
-        answer = client.post(page(mission, "edit"), head(mission.robot, version=version, title="Again") | rows(DRIVE))
-        assert answer.context["form"].non_field_errors()
-    assert Mission.objects.get().title == "Renamed"
-
-
-def test_a_dispatched_mission_cannot_be_edited(client, supervisor, dispatched):
-    client.force_login(supervisor)
-    data = head(dispatched.robot, version=str(dispatched.version)) | rows(DRIVE)
-    for answer in (client.get(page(dispatched, "edit")), client.post(page(dispatched, "edit"), data)):
-        assert answer.url == page(dispatched)
-    now = Mission.objects.get()
-    assert (now.version, now.steps.count()) == (dispatched.version, 3)
-    assert "can no longer be edited" in client.get(page(dispatched)).content.decode()
-
-
 def test_buttons_steer_and_report(client, supervisor, mission):
     client.force_login(supervisor)
 
@@ -201,10 +67,10 @@ def test_cancel_ignores_the_version(client, supervisor, mission):
 
 def test_save_and_dispatch(client, supervisor, robot):
     client.force_login(supervisor)
-    client.post(ADD, head(robot, _dispatch="1") | rows(DRIVE))
+    client.post(ADD, head(robot, _run="1") | rows(DRIVE))
     assert Mission.objects.get().dispatched_at
     assert "Dispatching…" in client.get(ADD).content.decode()
-    answer = client.post(ADD, head(robot, _dispatch="1", title="Second") | rows(DRIVE), follow=True)
+    answer = client.post(ADD, head(robot, _run="1", title="Second") | rows(DRIVE), follow=True)
     assert "Not dispatched: Ella is busy with “Pallet 7”" in str(next(iter(answer.context["messages"])))
     assert Mission.objects.get(title="Second").dispatched_at is None
 

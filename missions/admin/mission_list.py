@@ -1,0 +1,63 @@
+"""The list of missions: what runs, what waits and why, what went wrong; filters that people use daily, with counts."""
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from missions.models import FINAL, OPEN, Mission, State
+from missions.waiting import why_waiting_all
+
+
+def shown(now: datetime) -> dict[str, tuple[str, Q]]:
+    """Filters that people use daily: name → label and condition."""
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    is_open = Q(state__in=OPEN)
+    return {
+        "draft": ("Not dispatched", is_open & Q(dispatched_at=None)),
+        "running": ("Running", is_open & Q(dispatched_at__isnull=False)),
+        "stopping": ("Stopping", is_open & Q(stop_requested_at__isnull=False)),
+        "wrong": ("Went wrong today", Q(state=State.ABORTED, ended_at__gte=today)),
+        "unconfirmed": ("Stop not confirmed", Q(state=State.ABORTED, stop_confirmed=False)),
+        "ended": ("Ended", Q(state__in=FINAL)),
+    }
+
+
+class ShownFilter(admin.SimpleListFilter):
+    """Drawn above the list, with counts, and not once more among the other filters."""
+
+    title = "what"
+    parameter_name = "shown"
+    template = "admin/drover/_nothing.html"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, label) for name, (label, _) in shown(timezone.now()).items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Mission]) -> QuerySet[Mission]:
+        _, condition = shown(timezone.now()).get(self.value() or "", ("", Q()))
+        return queryset.filter(condition)
+
+
+class MissionList(ChangeList):
+    """Says for all rows of the page at once why they wait."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        reasons = why_waiting_all(self.result_list)
+        for mission in self.result_list:
+            mission.waits_for = reasons.get(mission.pk, "")
+
+
+def daily(queryset: QuerySet[Mission], chosen: str) -> list[dict[str, Any]]:
+    """The daily filters as links with counts. One query over the missions that the person may see."""
+    found = shown(timezone.now())
+    counts = queryset.order_by().aggregate(**{name: Count("pk", filter=q) for name, (_, q) in found.items()})
+    return [
+        {"name": name, "label": label, "count": counts[name], "chosen": name == chosen}
+        for name, (label, _) in found.items()
+    ]
