@@ -28,7 +28,7 @@ class MissionForm(forms.Form):
     )  # fmt: skip
     priority = forms.IntegerField(
         initial=0, min_value=-100, max_value=100, error_messages=NEEDED,
-        help_text="From −100 to 100. Of those that wait for a robot, the higher goes first; of equals, the older.",
+        help_text="From -100 to 100. Of those that wait for a robot, the higher goes first; of equals, the older.",
     )  # fmt: skip
     timeout_s = forms.IntegerField(
         label="Time for the whole mission (s)", initial=600, min_value=1, max_value=MAX_TIMEOUT_S, error_messages=NEEDED,
@@ -115,5 +115,9 @@ def check(data: Any, choices: Choices) -> dict[str, Any]:
     form, steps = bound(data, choices)
     steps.is_valid()
     robot = choices.robots.get(getattr(form, "cleaned_data", {}).get("robot") or "")
-    waits = f"{robot.name} is not free now ({robot.says}): the mission would wait for it." if robot and not robot.free else ""
+    waits = (
+        f"{robot.name} is not free now ({robot.says}): the mission would wait for it."
+        if robot and not robot.free
+        else ""
+    )
     return {"problems": [problem._asdict() for problem in problems(form, steps)], "robot": waits}

@@ -29,6 +29,7 @@ from missions.models import FINAL, Mission, Outcome, State, Step
 from missions.waiting import why_waiting
 from missions.wording import mission_said
 
+
 @admin.register(Mission)
 class MissionAdmin(PageAdmin):
     page_template = "admin/drover/mission.html"
