@@ -13,6 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 http = get_asgi_application()  # before any consumer is imported
 
 from fleet import startup  # noqa: E402
+from telemetry.gateways.http import PREFIX, robot_http  # noqa: E402
 from telemetry.gateways.ws import robot_socket  # noqa: E402
 from telemetry.live.consumer import live_page  # noqa: E402
 
@@ -33,4 +34,10 @@ sockets = URLRouter(
     ]
 )
 
-application = ProtocolTypeRouter({"http": http, "websocket": sockets})
+
+async def requests(scope: Any, receive: Any, send: Any) -> None:
+    """Robots' requests do not wait for pages, nor pages for robots' requests."""
+    await (robot_http if scope["path"].startswith(PREFIX) else http)(scope, receive, send)
+
+
+application = ProtocolTypeRouter({"http": requests, "websocket": sockets})

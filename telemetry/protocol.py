@@ -322,9 +322,9 @@ def seen(msg_id: UUID, applied: dict[int, int]) -> str:
     return _encode({"type": "ack", "msg_id": msg_id, "verdict": "seen", "applied": applied}).decode()
 
 
-def dropped(msg_id: UUID, reason: str) -> str:
-    """A lossy message that was not taken. Nobody needs to send it again."""
-    return _encode({"type": "ack", "msg_id": msg_id, "verdict": "dropped", "reason": reason}).decode()
+def not_taken(msg_id: UUID | str | None, verdict: str, reason: str) -> str:
+    """`dropped`: lossy, and too much of it; nobody needs it again. `retry` (HTTP): not stored, to be sent again."""
+    return _encode({"type": "ack", "msg_id": msg_id, "verdict": verdict, "reason": reason}).decode()
 
 
 def delivered(command: UUID, robot: str, at: datetime) -> tuple[UUID, bytes]:

@@ -228,7 +228,7 @@ class Connection:
             self._links.counts["lossy dropped"] += 1
             if now - bucket.told >= TOLD_S:
                 bucket.told = now
-                await self._say(protocol.dropped(up.msg_id, over_limit()))
+                await self._say(protocol.not_taken(up.msg_id, "dropped", over_limit()))
             return
         self._links.vitals.put(Put(up.robot, up.session, up.seq, received_at, up.data))
         if up.type == "robot.heartbeat":

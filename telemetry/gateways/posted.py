@@ -1,0 +1,212 @@
+"""The messages of one HTTP request: each gets its verdict, in order.
+
+When one critical message cannot be stored, nothing critical that follows it in the request is taken: the robot sends
+all of it again. A robot's word that it stands is committed all the same (I13).
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+from django.db import Error as DatabaseError
+
+from telemetry import protocol
+from telemetry.gateways import direct
+from telemetry.gateways.bodies import Problem
+from telemetry.gateways.callers import Caller, Callers
+from telemetry.gateways.limits import over_limit
+from telemetry.gateways.polling import PolledLink
+from telemetry.gateways.reading import check_owner, check_session, read
+from telemetry.gateways.rows import sent_commands
+from telemetry.protocol import Ack, Bad, Hello, Up
+from telemetry.snapshots import Put
+from telemetry.stream import LATE_S, Backlogged, Unavailable
+
+log = logging.getLogger(__name__)
+GROUP = 200  # stored at once: one round trip of the intake
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A critical message whose turn has come. `verdict`: what is said once it is stored, if not `stored`."""
+
+    index: int
+    up: Up
+    raw: bytes
+    verdict: str = ""
+
+
+class Posted:
+    """One request of a robot that has its turn. `verdicts` are frames as on a WebSocket, `problem` is why some say `retry`."""
+
+    def __init__(self, callers: Callers, caller: Caller, received_at: datetime) -> None:
+        self._callers, self._caller, self._received_at = callers, caller, received_at
+        self._links, self._robot = callers.links, caller.holder.robot
+        self._since = self._links.clock()
+        self._link: PolledLink | None = None
+        self._no_link: Problem | None = None
+        self._waiting: list[Waiting] = []
+        self.verdicts: list[str] = []
+        self.problem: Problem | None = None
+
+    async def take(self, raws: list[bytes]) -> None:
+        self.verdicts = [""] * len(raws)
+        for index, raw in enumerate(raws):
+            await self._take_one(index, raw)
+            if len(self._waiting) >= GROUP:
+                await self._store()
+        await self._store()
+
+    async def _take_one(self, index: int, raw: bytes) -> None:
+        bad: Bad | None = None
+        try:
+            frame = read(raw, partial(check_owner, robot=self._robot))
+            if isinstance(frame, Up):
+                await self._check_session(frame)
+        except Bad as caught:
+            bad, up = caught, caught.envelope
+        else:
+            up = frame if isinstance(frame, Up) else None
+        if bad is not None and up is not None:
+            try:
+                await self._check_session(up)
+            except Bad as worse:
+                bad, up = worse, None
+        if up is not None and self._no_link is not None:
+            self._retry(index, up.msg_id, self._no_link)
+        elif bad is not None:
+            self._refuse(index, bad, up, raw)
+        elif up is not None and up.channel == "critical":
+            self._waiting.append(Waiting(index, up, raw))
+        elif up is not None:
+            self._lossy(index, up)
+        else:
+            await self._store()  # what came before it goes first
+            await (self._hello(index) if isinstance(frame, Hello) else self._ack(index, frame))
+
+    async def _check_session(self, up: Up) -> None:
+        """Raises `Bad`. Without a link nothing can be said about it yet: `_no_link` is why."""
+        if self._no_link is None and (self._link is None or up.session > self._link.session):
+            try:
+                self._link = await self._callers.link(self._caller, up.session)
+            except Problem as problem:
+                self._no_link = problem
+        if self._no_link is None and self._link is not None:
+            check_session(up, self._link.session)
+
+    def _refuse(self, index: int, bad: Bad, up: Up | None, raw: bytes) -> None:
+        """The verdict names the field. A message whose envelope is good is kept: its number has to be passed."""
+        self._links.counts[f"bad {bad.field}"] += 1
+        self._caller.complaints.add(bad)
+        verdict = protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason)
+        if up is not None and up.channel == "critical":
+            self._waiting.append(Waiting(index, up, raw, verdict))
+        else:
+            self.verdicts[index] = verdict
+
+    def _lossy(self, index: int, up: Up) -> None:
+        assert self._link is not None
+        if not self._link.lossy.take(self._links.clock()):
+            self._links.counts["lossy dropped"] += 1
+            self.verdicts[index] = protocol.not_taken(up.msg_id, "dropped", over_limit())
+            return
+        self._links.vitals.put(Put(up.robot, up.session, up.seq, self._received_at, up.data))
+        beat = up.type == "robot.heartbeat"
+        self.verdicts[index] = protocol.seen(up.msg_id, self._link.told()) if beat else protocol.ack(up.msg_id, "seen")
+
+    async def _hello(self, index: int) -> None:
+        try:
+            opened = await self._callers.hello(self._caller)
+        except Problem as problem:
+            self._link, self._no_link = None, problem
+            return self._retry(index, None, problem)
+        self._link, self._no_link = self._caller.link, None
+        self.verdicts[index] = protocol.welcome(opened.session, opened.applied, self._received_at)
+        return None
+
+    async def _store(self) -> None:
+        """Store what waits, in order, up to the first that cannot be."""
+        group, self._waiting = self._waiting, []
+        if group and self.problem is None and self._links.clock() - self._since > LATE_S:
+            self.problem = _not_stored(Unavailable("it took too long"))
+        if self.problem is None and group:
+            assert self._link is not None
+            self._link.sessions |= {w.up.session for w in group}
+            answers = await asyncio.gather(
+                *(self._links.store(self._robot, w.up.msg_id, w.raw, self._received_at) for w in group),
+                return_exceptions=True,
+            )
+        else:
+            answers = [Unavailable("what came before it was not stored")] * len(group)
+        for waiting, answer in zip(group, answers, strict=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, Unavailable):
+                raise answer
+            if isinstance(answer, Unavailable) and self.problem is None:
+                self.problem = _not_stored(answer)
+            if self.problem is not None:
+                await self._not_stored(waiting, self.problem)
+            else:
+                self.verdicts[waiting.index] = waiting.verdict or protocol.ack(waiting.up.msg_id, str(answer))
+
+    async def _not_stored(self, waiting: Waiting, problem: Problem) -> None:
+        self._links.counts["not stored"] += 1
+        up = waiting.up
+        if not waiting.verdict and up.type in direct.TYPES:  # nobody waits for a store to know that a robot stands
+            try:
+                await self._links.rows.ask(direct.apply, up, self._received_at)
+            except Exception as error:  # the robot sends it again
+                log.warning("%s says that it stands; that could not be written: %s", up.robot, error)
+            else:
+                self.verdicts[waiting.index] = protocol.ack(up.msg_id, "stored")
+                return
+        self._retry(waiting.index, up.msg_id, problem)
+
+    def _retry(self, index: int, msg_id: UUID | None, problem: Problem) -> None:
+        self.problem = self.problem or problem
+        self.verdicts[index] = protocol.not_taken(msg_id, "retry", problem.detail)
+
+    async def _ack(self, index: int, frame: Ack) -> None:
+        [self.verdicts[index]] = await self.acknowledge([frame.msg_id])
+
+    async def acknowledge(self, ids: list[UUID]) -> list[str]:
+        """The robot has these commands: the worker learns it on the same way as the robot's own words. One verdict each."""
+        link = self._link or self._caller.link
+        try:
+            sent = await self._links.rows.ask(sent_commands, self._robot, ids)
+        except DatabaseError:  # those that this process has handed out itself
+            sent = {id: True for id, sending in (link.commands.items() if link else ()) if sending.sent}
+        verdicts = []
+        for id in ids:
+            sending = link.commands.get(id) if link else None
+            if id not in sent:
+                self._links.counts["bad msg_id"] += 1
+                verdicts.append(protocol.ack(id, "invalid", "msg_id", "no command with it was sent to this robot"))
+            elif not sent[id] or (sending is not None and sending.acknowledged):
+                verdicts.append(protocol.ack(id, "duplicate"))
+            else:
+                verdicts.append(await self._delivered(id))
+                if sending is not None and self.problem is None:
+                    sending.acknowledged = True
+        return verdicts
+
+    async def _delivered(self, command: UUID) -> str:
+        try:
+            if self.problem is not None:
+                raise Unavailable("what came before it was not stored")
+            msg_id, raw = protocol.delivered(command, self._robot, self._received_at)
+            await self._links.store(self._robot, msg_id, raw, self._received_at)
+        except Unavailable as error:
+            self.problem = self.problem or _not_stored(error)
+            return protocol.not_taken(command, "retry", self.problem.detail)
+        return protocol.ack(command, "stored")
+
+
+def _not_stored(error: Unavailable) -> Problem:
+    if isinstance(error, Backlogged):
+        detail = "Too many messages wait to be applied. Send what says retry again, in order."
+        return Problem(429, "Slow down", detail, retry_after_s=5)
+    detail = "It could not be stored. Send what says retry again, in order."
+    return Problem(503, "Not stored", detail, retry_after_s=2)
