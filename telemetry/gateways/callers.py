@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from django.db import Error as DatabaseError
 
+from telemetry import metrics
 from telemetry.gateways.bodies import Flight, Problem
 from telemetry.gateways.links import Links
 from telemetry.gateways.polling import ENDED, HTTP, NO_HELLO, Ended, PolledLink
@@ -104,6 +105,7 @@ class Callers:
             self._strangers -= 1
         if holder is None:
             self.links.counts["unauthorised"] += 1
+            metrics.UNAUTHORISED.inc()
             detail = "The token is missing, wrong or revoked, or the robot is retired. A person has to look."
             raise Problem(401, "Not authorised", detail, headers=((b"www-authenticate", b"Bearer"),))
         return holder

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db import Error as DatabaseError
 
-from telemetry import protocol
+from telemetry import metrics, protocol
 from telemetry.gateways import direct
 from telemetry.gateways.bodies import Problem
 from telemetry.gateways.callers import Caller, Callers
@@ -100,6 +100,7 @@ class Posted:
     def _refuse(self, index: int, bad: Bad, up: Up | None, raw: bytes) -> None:
         """The verdict names the field. A message whose envelope is good is kept: its number has to be passed."""
         self._links.counts[f"bad {bad.field}"] += 1
+        metrics.bad(bad.field)
         self._caller.complaints.add(bad)
         verdict = protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason)
         if up is not None and up.channel == "critical":
@@ -149,10 +150,13 @@ class Posted:
             if self.problem is not None:
                 await self._not_stored(waiting, self.problem)
             else:
+                if answer == "duplicate":
+                    metrics.DUPLICATES.labels("gateway").inc()
                 self.verdicts[waiting.index] = waiting.verdict or protocol.ack(waiting.up.msg_id, str(answer))
 
     async def _not_stored(self, waiting: Waiting, problem: Problem) -> None:
         self._links.counts["not stored"] += 1
+        metrics.NOT_STORED.inc()
         up = waiting.up
         if not waiting.verdict and up.type in direct.TYPES:  # nobody waits for a store to know that a robot stands
             try:
