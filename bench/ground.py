@@ -11,8 +11,10 @@ from django.utils import timezone
 
 from fleet import actions as fleet_actions
 from fleet import triggers
+from fleet.brand_actions import create_brand
 from fleet.history import Origin
-from fleet.models import Brand, Place, Site
+from fleet.models import Site
+from fleet.site_actions import add_place, create_site
 from missions.ledger import Ledger
 from telemetry import snapshots, stream, translate
 
@@ -21,9 +23,9 @@ BY = Origin("system", actor_name="bench")
 
 
 def fleet_of(count: int) -> tuple[Site, list[str]]:
-    site = Site.objects.create(name="Bench hall")
-    Place.objects.create(site=site, name=PLACE, x=1, y=2)
-    brand = Brand.objects.create(name="Bench", capabilities=["navigate"], offline_after_s=86_400)
+    site = create_site("Bench hall", by=BY)
+    add_place(site, name=PLACE, x=1, y=2, by=BY)
+    brand = create_brand("Bench", capabilities=["navigate"], offline_after_s=86_400, by=BY)
     robots = [f"B-{n:03}" for n in range(count)]
     for robot in robots:
         fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, by=BY)

@@ -28,6 +28,7 @@ NO_SITE = _no_site  # belongs to no site: whose role allows it may read it, who 
 PATH_TO_SITE: dict[str, str | Callable[[frozenset[int]], Q]] = {
     "fleet.site": "pk",
     "fleet.place": "site",
+    "fleet.mapimage": "site",
     "fleet.robot": "site",
     "fleet.hold": "robot__site",
     "fleet.robotcredential": "robot__site",

@@ -1,11 +1,26 @@
-"""Event catalogue of robots and people: every column of theirs that can change has its event here."""
+"""Event catalogue of sites, brands, robots and people: every column that can change has its event here."""
 
 from django.db.models import Q
 
 from fleet import deadlines, signals
 from fleet.history import AGGREGATES, Aggregate, kind
-from fleet.models import Alert, Hold, Membership, Person, Robot, RobotCredential, Silence
+from fleet.models import (
+    Alert,
+    Brand,
+    Hold,
+    Membership,
+    Person,
+    Place,
+    Robot,
+    RobotCredential,
+    Silence,
+    Site,
+)
 
+AGGREGATES["site"] = Aggregate(
+    prefix="site", model=Site, children={"places": Place}, changed=signals.site_changed, site=lambda row: row.pk
+)
+AGGREGATES["brand"] = Aggregate(prefix="brand", model=Brand, children={}, changed=signals.brand_changed)
 AGGREGATES["robot"] = Aggregate(
     prefix="robot",
     model=Robot,
@@ -63,3 +78,20 @@ kind(
     notes="what",
 )
 kind("silence.ended", "Alerts are heard again, says {ended_by}", "ended_at ended_by")
+
+_PLACE = "places.name places.x places.y places.theta places.is_charger places.nodes"
+_MAP = "map_x map_y map_m_per_px map_rotation"
+
+kind("site.created", "Made: {name}", "name")
+kind("site.renamed", "Named {name}, before {before}", "name", notes="before")
+kind("site.place_added", "Place {place} added at {what}", _PLACE, notes="place what")
+kind("site.place_edited", "Place {place} changed: {what}", _PLACE, notes="place what")
+kind("site.place_removed", "Place {place} removed", "places.gone", notes="place")
+kind("site.map_set", "Map of {map_width} by {map_height} pixels set",
+     f"map_sha256 map_width map_height {_MAP}")  # fmt: skip
+kind("site.map_placed", "Map moved: {what}", _MAP, notes="what")
+kind("site.map_removed", "Map removed", "map_sha256 map_width map_height")
+
+_BRAND = "name driver capabilities suspect_after_s offline_after_s abandon_after_s charge_below_pct charge_until_pct"
+kind("brand.created", "Made: {name}", _BRAND)
+kind("brand.edited", "Changed: {what}", _BRAND, notes="what")

@@ -7,6 +7,8 @@ A receiver reads ids, versions (`before`, `row.version`), states (`state_before`
 from django.dispatch import Signal
 
 robot_changed = Signal()
+site_changed = Signal()
+brand_changed = Signal()
 mission_transitioned = Signal()
 template_changed = Signal()
 person_changed = Signal()

@@ -7,9 +7,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from fleet import actions as fleet_actions
+from fleet.brand_actions import create_brand
 from fleet.history import Origin, by_user
-from fleet.models import Brand, Place, Robot, Site
+from fleet.models import Brand, Robot, Site
 from fleet.people import grant_access
+from fleet.site_actions import add_place, create_site
 from missions import actions
 from missions.ledger import Ledger
 from missions.models import Mission
@@ -58,10 +60,10 @@ def outsider(db) -> User:
 
 
 def site_with_places(name: str) -> Site:
-    site = Site.objects.create(name=name)
+    site = create_site(name, by=SYSTEM)
     for place, x, y in (("Dock A", 1.0, 2.0), ("Shelf 3", 9.0, 4.0), ("Charger 1", 0.0, 0.0)):
-        Place.objects.create(site=site, name=place, x=x, y=y)
-    return site
+        add_place(site, name=place, x=x, y=y, is_charger=place.startswith("Charger"), by=SYSTEM)
+    return Site.objects.get(pk=site.pk)
 
 
 @pytest.fixture
@@ -76,9 +78,9 @@ def other_site(db) -> Site:
 
 @pytest.fixture
 def brand(db) -> Brand:
-    return Brand.objects.create(
-        name="Haulmate", capabilities=["navigate", "pick", "drop", "wait", "charge"],
-        suspect_after_s=9, offline_after_s=20, abandon_after_s=60,
+    return create_brand(
+        "Haulmate", capabilities=["navigate", "pick", "drop", "wait", "charge"],
+        suspect_after_s=9, offline_after_s=20, abandon_after_s=60, by=SYSTEM,
     )  # fmt: skip
 
 

@@ -8,8 +8,10 @@ from django.db import transaction
 
 from fleet import actions as robots
 from fleet import decide as words
+from fleet.brand_actions import create_brand
 from fleet.history import Origin
-from fleet.models import Brand, Place, Site
+from fleet.models import Site
+from fleet.site_actions import add_place, create_site
 from missions import actions, facts
 from missions.ledger import Ledger
 from missions.models import Mission
@@ -30,12 +32,12 @@ class Fleet:
     def __init__(self, now: datetime) -> None:
         self.now = now
         self.seq = 0
-        self.site = Site.objects.create(name="Hall 1, north")
-        self.brand = Brand.objects.create(
-            name="Haulmate 3", capabilities=["navigate", "pick", "drop", "wait", "charge"], abandon_after_s=3600
+        self.site = create_site("Hall 1, north", by=ANA)
+        self.brand = create_brand(
+            "Haulmate 3", capabilities=["navigate", "pick", "drop", "wait", "charge"], abandon_after_s=3600, by=ANA
         )
         for name, x, y in (("Dock A", 1.0, 2.0), ("Shelf 3", 9.0, 4.0), ("Charger 1", 0.0, 0.0)):
-            Place.objects.create(site=self.site, name=name, x=x, y=y)
+            add_place(self.site, name=name, x=x, y=y, is_charger=name.startswith("Charger"), by=ANA)
 
     def ago(self, minutes: float) -> datetime:
         return self.now - timedelta(minutes=minutes)
@@ -107,7 +109,7 @@ def live(robot_id: str, at: datetime, **told: object) -> None:
 def build(now: datetime) -> Fleet:
     """Twelve robots, each in another state."""
     fleet = Fleet(now)
-    south = Site.objects.create(name="Yard south")
+    south = create_site("Yard south", by=ANA)
     fleet.robot("RB-001", "Ella")
     fleet.robot("RB-002", "Bruno", "running", 3)
     fleet.running("Pallets to the cold store", fleet.robot("RB-003", "Carla", "running", 2), done=2)

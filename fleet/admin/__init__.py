@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from fleet.admin import records, robots, sites, users  # noqa: F401  (each registers its pages)
+from fleet.admin import places, records, robots, sites, users  # noqa: F401  (each registers its pages)
 
 admin.site.site_header = "Drover"
 admin.site.site_title = "Drover"

@@ -21,6 +21,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from fleet import access, actions
+from fleet.admin.words import to_field
 from fleet.commit import Conflict
 
 
@@ -173,7 +174,10 @@ class PageAdmin(KeptAdmin):
             try:
                 pk, sentence = self.save_forms(request, row, forms)
             except (actions.Refused, Conflict) as error:
-                forms["form"].add_error(None, _reported(error))
+                if isinstance(error, actions.Refused):
+                    to_field(forms["form"], error)
+                else:
+                    forms["form"].add_error(None, _reported(error))
             else:
                 messages.success(request, sentence)
                 return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(pk)]))

@@ -19,7 +19,10 @@ from fleet.history import KINDS, sentence
 from fleet.models import Command, Event
 
 MAX_WORDS = 300  # robots may say 64 kB; the data below has it all
-PAGES = {"mission": "admin:missions_mission_change", "robot": "admin:fleet_robot_change"}
+PAGES = {
+    "mission": "admin:missions_mission_change", "robot": "admin:fleet_robot_change", "site": "admin:fleet_site_change",
+    "brand": "admin:fleet_brand_change",
+}  # fmt: skip
 
 
 def as_text(body: str) -> SafeString:

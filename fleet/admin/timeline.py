@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -72,10 +73,14 @@ def entry(event: Any, now: datetime) -> Entry:
     )
 
 
-def timeline(aggregate: str, user: Any) -> dict[str, Any]:
-    """Context of `admin/drover/_timeline.html`: what happened at the user's sites. One query."""
+def timeline(aggregate: str, user: Any, which: Q | None = None, *, everybodys: bool = False) -> dict[str, Any]:
+    """Context of `admin/drover/_timeline.html`: what happened at the user's sites, all or that fits `which`. One query.
+
+    `everybodys`: it belongs to no site, and whoever sees the page may read what happened to it.
+    """
     now = timezone.now()
-    newest = list(at_sites(user, Event.objects.filter(aggregate=aggregate)).order_by("-seq")[: SHOWN + 1])
+    events = Event.objects.filter(which or Q(), aggregate=aggregate)
+    newest = list((events if everybodys else at_sites(user, events)).order_by("-seq")[: SHOWN + 1])
     return {
         "aggregate": aggregate,
         "entries": [entry(event, now) for event in reversed(newest[:SHOWN])],

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from fleet import live
 from fleet.actions import Refused, enrol_robot, issue_credential, reinstate_robot, retire_robot, robot_of_token
+from fleet.brand_actions import create_brand
 from fleet.history import Origin
 from fleet.keys import write_private
 from fleet.models import Brand, Event, Hold, Mode, Person, Place, Presence, Robot, Site
 from fleet.people import grant_access
+from fleet.site_actions import add_place, create_site
 from missions.actions import dispatch_mission, draft_mission
 from missions.models import OPEN, Mission
 from telemetry.simulator.memory import MEMORIES, file_of
@@ -93,17 +96,19 @@ def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str]) -> N
 
 def _site(name: str, places: Mapping[str, tuple[float, float, float]]) -> Site:
     """The site; its places only when it is new, so that people may change them."""
-    site, created = Site.objects.get_or_create(name=name)
-    if created:
-        Place.objects.bulk_create(
-            Place(site=site, name=p, x=x, y=y, theta=a, is_charger=p.startswith("Charger"))
-            for p, (x, y, a) in places.items()
-        )
+    found = Site.objects.filter(name=name).first()
+    if found is not None:
+        return found
+    with transaction.atomic():
+        site = create_site(name, by=DEMO)
+        for p, (x, y, a) in places.items():
+            add_place(site, name=p, x=x, y=y, theta=a, is_charger=p.startswith("Charger"), by=DEMO)
     return site
 
 
 def _brand(name: str, capabilities: list[str], timings: dict[str, int]) -> Brand:
-    return Brand.objects.get_or_create(name=name, defaults={"capabilities": capabilities, **timings})[0]
+    found = Brand.objects.filter(name=name).first()
+    return found or create_brand(name, capabilities=capabilities, **timings, by=DEMO)
 
 
 def _user(role: str, password: str) -> None:

@@ -5,7 +5,9 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from fleet import actions as robots
-from fleet.models import Event, Place
+from fleet.brand_actions import edit_brand
+from fleet.models import Event
+from fleet.site_actions import add_place
 from missions import actions, facts
 from tests import varied_fleet
 from tests.actors import SYSTEM, tell
@@ -27,9 +29,8 @@ NAME_MAX = 200
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_it_is_shown_as_text_and_the_card_beside_it_goes_on(sign_in, supervisor, site, brand, robot, other_robot, text):
     name, seen = text[:NAME_MAX], text[:50]  # of the longest, the beginning
-    brand.name = name
-    brand.save()
-    Place.objects.create(site=site, name=name, x=0, y=0)
+    edit_brand(brand.pk, name=name, by=SYSTEM)
+    add_place(site, name=name, x=0, y=0, by=SYSTEM)
     page = opened(sign_in(supervisor))
     turns = iter(range(100))
 

@@ -12,12 +12,14 @@ import redis
 from django.conf import settings
 from django.db import connection
 
+from fleet.brand_actions import edit_brand
 from fleet.models import Event, Robot
 from missions import invariants
 from missions.models import DeadLetter, Mission
 from telemetry import stream
 from telemetry.models import FailedTry, Partition, ProcessedMessage, Watermark
 from telemetry.partitions import LEASE_S
+from tests.actors import SYSTEM
 from tests.chaos.scripted_robots import Cast, fleet_of
 from tests.eventually import eventually
 from tests.telemetry.robots_talk import message, whole_life
@@ -129,8 +131,7 @@ def take_over_times(wounds: list[dict]) -> list[float]:
 
 
 def test_the_mission_of_a_robot_killed_for_good_ends_by_policy_and_the_robot_is_on_hold(site, brand, start_worker):
-    brand.suspect_after_s, brand.offline_after_s, brand.abandon_after_s = 1, 2, 1
-    brand.save()
+    edit_brand(brand.pk, suspect_after_s=1, offline_after_s=2, abandon_after_s=1, by=SYSTEM)
     [mission] = fleet_of(site, brand, 1, 2)
     cast = Cast()
     start_worker(grace_s=0.5, **{"missions.decide.STOP_S": 3, "missions.decide.STOP_RESEND_S": 1})

@@ -3,21 +3,12 @@
 import pytest
 from django import forms
 
-PLACE = {"name": "Dock A", "x": 0, "y": 0, "theta": 0}
-BRAND = {
-    "name": "Haulmate", "driver": "native", "capabilities": "wait", "suspect_after_s": 9, "offline_after_s": 20,
-    "abandon_after_s": 60,
-}  # fmt: skip
 PASSWORD = "correct horse battery"
 USER = {"username": "Ana", "usable_password": "true", "password1": PASSWORD, "password2": PASSWORD}
 
 
-@pytest.mark.parametrize(
-    ("page", "data"),
-    [("fleet/site", {"name": "Hall 1"}), ("fleet/place", PLACE), ("fleet/brand", BRAND), ("auth/user", USER)],
-)
 def test_a_name_that_was_taken_after_the_form_looked_is_an_error_of_the_form(
-    client, admin_person, supervisor, site, brand, monkeypatch, page, data
+    client, admin_person, supervisor, monkeypatch
 ):
     looks, look = [], forms.ModelForm.full_clean
 
@@ -37,6 +28,29 @@ def test_a_name_that_was_taken_after_the_form_looked_is_an_error_of_the_form(
 
     monkeypatch.setattr(forms.ModelForm, "full_clean", too_early)
     client.force_login(admin_person)
-    answer = client.post(f"/admin/{page}/add/", {"site": site.pk} | data)
+    answer = client.post("/admin/auth/user/add/", USER)
     assert answer.status_code == 200 and "already exists" in answer.content.decode()
     assert len(looks) == 2
+
+
+PLACE = {"name": "Dock A", "x": "0", "y": "0", "theta": "0"}
+BRAND = {
+    "name": "Haulmate", "driver": "native", "capabilities": "wait", "suspect_after_s": "9", "offline_after_s": "20",
+    "abandon_after_s": "60", "charge_until_pct": "80",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("page", "data", "said"),
+    [
+        ("site", {"name": "Hall 1"}, "There is a site Hall 1 already"),
+        ("place", PLACE, "Hall 1 has a place Dock A already"),
+        ("brand", BRAND, "There is a brand Haulmate already"),
+    ],
+)
+def test_a_name_that_is_taken_is_an_error_at_the_field(client, admin_person, site, brand, page, data, said):
+    """The forms do not look beforehand: the database (or the lock of the site) decides, so nobody can come between."""
+    client.force_login(admin_person)
+    answer = client.post(f"/admin/fleet/{page}/add/", {"site": site.pk} | data)
+    assert answer.status_code == 200
+    assert said in answer.context["form"].errors["name"][0]

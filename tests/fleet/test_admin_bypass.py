@@ -3,6 +3,7 @@
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
@@ -11,6 +12,7 @@ from fleet.history import by_user
 from fleet.models import Brand, Event, Hold, Place, Robot, RobotCredential, Site
 from missions.models import Mission
 from tests.actors import user
+from tests.fleet.pictures import png
 
 pytestmark = pytest.mark.django_db
 ROLES = ("admin", "supervisor", "auditor", "outsider", "anonymous")
@@ -51,9 +53,24 @@ POSTS = [
     (
         "/admin/fleet/brand/add/",
         {"name": "B", "driver": "native", "capabilities": "navigate", "suspect_after_s": "9", "offline_after_s": "20",
-         "abandon_after_s": "60"},
+         "abandon_after_s": "60", "charge_until_pct": "80"},
         MANAGE,
     ),
+    ("/admin/fleet/site/{site}/edit/", {"name": "New"}, MANAGE),
+    ("/admin/fleet/site/{site}/map/", {"x": "0", "y": "0", "m_per_px": "0.05", "rotation": "0", "picture": "{picture}"}, MANAGE),
+    ("/admin/fleet/place/{place}/edit/", {"name": "P", "x": "1", "y": "1", "theta": "0"}, MANAGE),
+    ("/admin/fleet/place/{free_place}/remove/", {}, MANAGE),
+    (
+        "/admin/fleet/brand/{brand}/edit/",
+        {"name": "B", "driver": "native", "capabilities": "navigate", "suspect_after_s": "9", "offline_after_s": "20",
+         "abandon_after_s": "60", "charge_until_pct": "80"},
+        MANAGE,
+    ),
+    ("/admin/fleet/site/{site}/change/", {"name": "X", **FORGED}, NOBODY),
+    ("/admin/fleet/place/{place}/change/", {"name": "X", **FORGED}, NOBODY),
+    ("/admin/fleet/brand/{brand}/change/", {"name": "X", **FORGED}, NOBODY),
+    ("/admin/fleet/brand/{brand}/delete/", {"post": "yes"}, NOBODY),
+    ("/admin/fleet/place/{place}/delete/", {"post": "yes"}, NOBODY),
     ("/admin/auth/user/add/", {"username": "eve", "usable_password": "true", "password1": "correct horse battery",
                                "password2": "correct horse battery", "is_superuser": "on"}, MANAGE),
     ("/admin/auth/group/add/", {"name": "gods"}, NOBODY),
@@ -70,6 +87,8 @@ def world(robot, other_robot, mission, admin_person):
     mission_id = mission.pk
     return {
         "mission": mission_id, "site": robot.site_id, "brand": robot.brand_id, "event": Event.objects.first().pk,
+        "place": Place.objects.get(site=robot.site, name="Dock A").pk,
+        "free_place": Place.objects.get(site=robot.site, name="Charger 1").pk,
         "hold": Hold.objects.get().number, "credential": RobotCredential.objects.get().number,
     }  # fmt: skip
 
@@ -102,9 +121,11 @@ def signed_in(role: str) -> Client:
 def test_who_may_post_what(world, role, url, data, allowed):
     client = signed_in(role)
     data = {
-        name: value.format(**world) if value.startswith("{") and value != "{}" else value
+        name: value.format(**world, picture="") if value.startswith("{") and value != "{}" else value
         for name, value in data.items()
     }
+    if "picture" in data:
+        data["picture"] = SimpleUploadedFile("plan.png", png())
     url = url.format(**world)
     before = state_of_all()
     answer = client.post(url, data)
@@ -177,7 +198,7 @@ def test_viewers_can_open_every_page(world, role):
         f"/admin/{name}/" for name in ("missions/mission", "fleet/robot", "fleet/site", "fleet/place", "fleet/brand")
     ]
     pages += [f"/admin/{name}/" for name in ("fleet/event", "fleet/command", "missions/deadletter")]
-    pages += [f"/admin/fleet/{name}/{world[name]}/change/" for name in ("site", "brand", "event")]
+    pages += [f"/admin/fleet/{name}/{world[name]}/change/" for name in ("site", "place", "brand", "event")]
     for url in pages:
         assert client.get(url).status_code == 200, url
     history = client.get(f"/admin/missions/mission/{world['mission']}/history/")

@@ -9,9 +9,10 @@ from fleet import actions
 from fleet.actions import robot_of_token
 from fleet.history import by_user
 from fleet.models import Event, Hold, Robot, RobotCredential
+from fleet.site_actions import add_place
 from missions import actions as missions
 from telemetry.simulator.robot import Config
-from tests.actors import STEPS
+from tests.actors import STEPS, SYSTEM
 
 pytestmark = pytest.mark.django_db
 LIST = "/admin/fleet/robot/"
@@ -101,7 +102,7 @@ def test_a_token_is_shown_once_and_kept_nowhere(client, admin_person, robot):
 
 def test_the_command_line_runs_a_robot_and_nothing_else(client, admin_person, robot, site):
     """A hostile place cannot break out of it, and the simulator understands it."""
-    site.places.create(name="'; touch /tmp/x; '", x=0, y=0)
+    add_place(site, name="'; touch /tmp/x; '", x=0, y=0, by=SYSTEM)
     client.force_login(admin_person)
     answer = client.post(f"{ROBOT}issue/")
     words = shlex.split(answer.context["command_line"])

@@ -3,9 +3,11 @@
 import pytest
 from django.utils.html import escape
 
+from fleet.brand_actions import edit_brand
 from fleet.models import Event, Robot
 from missions.command_types import TYPES
 from missions.models import Mission, State
+from tests.actors import SYSTEM
 
 pytestmark = pytest.mark.django_db
 ADD = "/admin/missions/mission/add/"
@@ -103,8 +105,7 @@ VALID = [  # what is entered, and what is stored
 @pytest.fixture
 def able(brand):
     """Robots that can do everything."""
-    brand.capabilities = list(TYPES)
-    brand.save()
+    edit_brand(brand.pk, capabilities=list(TYPES), by=SYSTEM)
 
 
 def test_the_tables_leave_no_command_type_out():
@@ -177,8 +178,7 @@ def test_steps_are_numbered_as_people_see_them(client, supervisor, robot):
 
 @pytest.mark.parametrize("args", ["[", "[1]", '{"a": NaN}', "[" * 4000, '{"a": "\\u0000"}', '{"a": "\\ud800"}', "7"])
 def test_custom_arguments_are_a_bounded_json_object(client, supervisor, robot, brand, args):
-    brand.capabilities = ["custom"]
-    brand.save()
+    edit_brand(brand.pk, capabilities=["custom"], by=SYSTEM)
     client.force_login(supervisor)
     answer = client.post(ADD, head(robot) | rows({"command": "custom", "name": "beep", "args": args}))
     assert any(p.text.startswith("Step 1, arguments: ") for p in answer.context["problems"])

@@ -5,13 +5,15 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from fleet.brand_actions import edit_brand
 from fleet.history import by_user
 from fleet.models import Event, Robot
+from fleet.site_actions import add_place, rename_site
 from missions import actions, facts
 from missions.ledger import Ledger
 from missions.models import DeadLetter, Mission, State
 from telemetry import translate
-from tests.actors import STEPS, tell
+from tests.actors import STEPS, SYSTEM, tell
 
 pytestmark = pytest.mark.django_db
 LIST = "/admin/missions/mission/"
@@ -124,11 +126,9 @@ def test_page_shows_steps_deadlines_and_timeline_with_who_and_why(client, audito
 def test_hostile_text_is_text_everywhere(client, supervisor, admin_person, site, brand, robot):
     from fleet import actions as robots
 
-    site.name = "Site " + HOSTILE
-    site.save()
-    brand.name = "Brand " + HOSTILE
-    brand.save()
-    site.places.create(name=HOSTILE, x=0, y=0)
+    rename_site(site.pk, name="Site " + HOSTILE, by=SYSTEM)
+    edit_brand(brand.pk, name="Brand " + HOSTILE, by=SYSTEM)
+    add_place(site, name=HOSTILE, x=0, y=0, by=SYSTEM)
     by = by_user(admin_person)
     robots.edit_robot(robot.pk, name=HOSTILE, site=site, brand=brand, by=by)
     pk = actions.draft_mission(

@@ -15,6 +15,7 @@ from django.db import transaction
 from fleet.commit import commit
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Command, Robot, Site
+from fleet.site_actions import create_site
 from missions.models import Mission
 from telemetry.live import dirty
 
@@ -23,7 +24,7 @@ NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 
 def drafted(title: str) -> Change:
     change = Change(AGGREGATES["mission"], Mission(), {"steps": {}}, Origin("system"), NOW)
-    site, _ = Site.objects.get_or_create(name="North")
+    site = Site.objects.filter(name="North").first() or create_site("North", by=Origin("system"))
     change.record("mission.drafted", title=title, site_id=site.pk, created_at=NOW, created_by="Ana")
     return change
 

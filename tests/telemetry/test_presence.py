@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 
+from fleet.brand_actions import edit_brand
 from fleet.models import Event, Robot
 from telemetry import snapshots
 from telemetry.presence import judge
 from telemetry.stream import partition_of
 from telemetry.worker import GRACE_S
+from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import NOW, work
 
 
@@ -58,8 +60,7 @@ def test_a_silent_robot_goes_offline_and_comes_back_with_its_first_word(worker, 
 
 
 def test_the_brand_says_how_long_silence_may_last(worker, clock, robot, brand, heard):
-    brand.offline_after_s, brand.suspect_after_s = 3, 2
-    brand.save()
+    edit_brand(brand.pk, offline_after_s=3, suspect_after_s=2, by=SYSTEM)
     settled(worker, clock)
     heard["last"] = {"RB-001": clock.now}
     clock.advance(1)
@@ -110,7 +111,6 @@ def test_a_live_redis_that_lost_its_data_shows_who_speaks_and_nobody_as_silent(
 
 def test_a_retired_robot_is_not_judged(worker, clock, robot, heard):
     from fleet.actions import retire_robot
-    from tests.actors import SYSTEM
 
     retire_robot("RB-001", by=SYSTEM)
     settled(worker, clock)

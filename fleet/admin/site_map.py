@@ -1,0 +1,95 @@
+"""The form of a site's map, and the picture for whoever may see the site."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_safe
+
+from fleet import site_actions as actions
+from fleet.access import at_sites, may
+from fleet.actions import Refused
+from fleet.admin.words import to_field
+from fleet.drawing import drawing
+from fleet.history import by_user
+from fleet.maps import picture_of
+from fleet.models import MapImage, Site
+
+M = {"step": "any"}  # metres and radians have as many digits as it takes
+
+
+class MapForm(forms.Form):
+    """A picture, and where it lies; without a picture only where it lies."""
+
+    x = forms.FloatField(
+        label="Lower left corner, x (m)", widget=forms.NumberInput(M), initial=0,
+        help_text="In the same metres as places and robots.",
+    )  # fmt: skip
+    y = forms.FloatField(label="Lower left corner, y (m)", widget=forms.NumberInput(M), initial=0)
+    m_per_px = forms.FloatField(
+        label="Scale (m per pixel)", widget=forms.NumberInput(M), initial=0.05,
+        help_text="0.05: twenty pixels are one metre. Mapping robots call it resolution.",
+    )  # fmt: skip
+    rotation = forms.FloatField(
+        label="Rotation (rad)", widget=forms.NumberInput(M), initial=0,
+        help_text="About that corner, counter-clockwise.",
+    )  # fmt: skip
+    picture = forms.FileField(
+        required=False, widget=forms.FileInput({"accept": "image/png,image/jpeg,image/webp"}),
+        help_text="PNG, JPEG or WebP, at most 10 MB and 8000 pixels a side. It is drawn anew: nothing else of the file is kept.",
+    )  # fmt: skip
+    field_order = ["picture"]
+
+    def __init__(self, *args: Any, site: Site, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["picture"].required = not site.map_sha256
+        if site.map_sha256:
+            self.fields["picture"].help_text += " Leave it empty to keep the present one."
+
+
+def map_form(page: Any, request: HttpRequest, site: Site) -> HttpResponse:
+    """A page of `SiteAdmin`."""
+    if not may(request.user, "fleet.change_site", site.pk):
+        raise PermissionDenied
+    initial = {"x": site.map_x, "y": site.map_y, "m_per_px": site.map_m_per_px, "rotation": site.map_rotation}
+    sent = request.method == "POST"
+    form = MapForm(request.POST if sent else None, request.FILES if sent else None, site=site, initial=initial)
+    if sent and form.is_valid():
+        try:
+            _save(request, site, dict(form.cleaned_data))
+        except Refused as refused:
+            to_field(form, refused)
+        else:
+            messages.success(request, f"The map of {site} is saved. Check below that the places lie where they should.")
+            return redirect(page.url("change", site))
+    places = list(site.places.order_by("name"))
+    return page._render(request, "admin/drover/map_form.html", site, {"form": form, "drawing": drawing(site, places)})  # type: ignore[no-any-return]
+
+
+def _save(request: HttpRequest, site: Site, at: dict[str, Any]) -> None:
+    upload, by = at.pop("picture"), by_user(request.user)
+    if upload is None:
+        actions.place_map(site.pk, **at, by=by)
+        return
+    try:
+        picture = picture_of(upload, upload.size)
+    except Refused as refused:
+        raise Refused(f"picture: {refused}") from refused
+    actions.set_map(site.pk, picture, **at, by=by)
+
+
+@require_safe
+def map_picture(request: HttpRequest, site_id: int, sha256: str) -> HttpResponse:
+    """The PNG, for ever the same under its hash. 404 for whoever may not see the site."""
+    if not may(request.user, "fleet.view_site", site_id):
+        raise Http404
+    found = at_sites(request.user, MapImage.objects.filter(site=site_id, sha256=sha256)).first()
+    if found is None:
+        raise Http404
+    answer = HttpResponse(bytes(found.png), content_type="image/png")
+    answer["Cache-Control"] = "private, max-age=31536000, immutable"
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer

@@ -1,0 +1,70 @@
+"""What people and programs can do with brands. Each verb is one transaction."""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from fleet import site_rules as rules
+from fleet.actions import Refused
+from fleet.columns import checked_name, next_pk, whole
+from fleet.commit import commit, load, new
+from fleet.history import AGGREGATES, KINDS, Change, Origin
+from fleet.models import Brand
+
+DAY_S = 86_400
+TIMINGS = ("suspect_after_s", "offline_after_s", "abandon_after_s")
+
+
+def create_brand(name: str, *, by: Origin, **columns: Any) -> Brand:
+    """A new brand; columns that are not given have the model's defaults."""
+    fields = {f.name: f for f in Brand._meta.concrete_fields}
+    told = {c: fields[c].get_default() for c in sorted(KINDS["brand.created"].sets)} | columns | {"name": name}
+    change = new(AGGREGATES["brand"], next_pk(Brand))
+    with transaction.atomic():
+        _tell(change, told, by)
+    return change.row  # type: ignore[no-any-return]
+
+
+def edit_brand(brand_id: int, *, by: Origin, **columns: Any) -> None:
+    """Change the columns that are given."""
+    with transaction.atomic():
+        found = load(AGGREGATES["brand"], [brand_id])
+        if brand_id not in found:
+            raise Refused(f"There is no brand {brand_id}.")
+        _tell(found[brand_id], columns, by)
+
+
+def _tell(change: Change, columns: dict[str, Any], by: Origin) -> None:
+    now = timezone.now()
+    change.origin = by
+    rules.decide(change, rules.SetBrand(_checked(change.row, columns)), now)
+    try:
+        with transaction.atomic():
+            commit([change], now=now)
+    except IntegrityError as error:
+        if "unique" in str(error).lower():
+            raise Refused(f"name: There is a brand {change.row.name} already. Choose another name.") from error
+        raise
+
+
+def _checked(row: Brand, columns: dict[str, Any]) -> dict[str, Any]:
+    known = dict(columns)
+    for column in {"name", "driver"} & known.keys():
+        known[column] = checked_name(column, known[column])
+    if len(known.get("driver", "")) > 40:
+        raise Refused("driver: At most 40 characters.")
+    if "capabilities" in known:
+        known["capabilities"] = [checked_name("capabilities", c) for c in known["capabilities"]]
+    for column in set(TIMINGS) & known.keys():
+        known[column] = whole(column, known[column], 0 if column == "abandon_after_s" else 1, 7 * DAY_S, "seconds")
+    suspect, offline = (known.get(c, getattr(row, c)) for c in TIMINGS[:2])
+    if offline < suspect:
+        raise Refused("offline_after_s: A robot is suspect before it counts as offline: not less than suspect after.")
+    for column, lowest in (("charge_below_pct", 1), ("charge_until_pct", 2)):
+        if known.get(column) is not None or (column == "charge_until_pct" and column in known):
+            known[column] = whole(column, known[column], lowest, 100, "per cent")
+    below, until = (known.get(c, getattr(row, c)) for c in ("charge_below_pct", "charge_until_pct"))
+    if below is not None and below >= until:
+        raise Refused("charge_until_pct: It charges to more than the level at which it is sent: above charge below.")
+    return known
