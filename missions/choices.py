@@ -3,19 +3,20 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fleet import live
+from django.utils.text import Truncator
+
 from fleet.access import at_sites
-from fleet.models import HoldKind, Mode, Place, Presence, Robot, Site
-from fleet.wording import MODES
-from missions.actions import MAX_STEPS
+from fleet.models import Place, Site
 from missions.command_types import TYPES
-from missions.waiting import open_holds, running_missions
+from missions.plans import MAX_STEPS
+from missions.reasons import MissionFacts, RobotFacts, robot_obstacle
+from missions.standing import robots_at
 
 FREE, TAKEN = "Free now", "Not free now"
 
 
 class RobotChoice(NamedTuple):
-    """One robot; `says` is what it is at, in a few words, `free` whether it could begin at once."""
+    """One robot; `says` is what it is at, with its name, `free` whether it could begin at once."""
 
     id: str
     name: str
@@ -25,7 +26,7 @@ class RobotChoice(NamedTuple):
     free: bool
 
     def __str__(self) -> str:
-        return f"{self.id}, {self.name}: {self.says}"
+        return f"{self.id}, {self.says}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,34 +77,13 @@ def choices_for(user: Any) -> Choices:
     places: dict[int, list[str]] = {}
     for site_id, name in Place.objects.filter(site__in=sites).order_by("name").values_list("site_id", "name"):
         places.setdefault(site_id, []).append(name)
-    return Choices(sites, places, {r.id: r for r in _robots(list(sites))})
+    robots = sorted(robots_at(sites).values(), key=lambda robot: robot.id)
+    return Choices(sites, places, {robot.id: _choice(robot) for robot in robots})
 
 
-def _robots(site_ids: list[int]) -> list[RobotChoice]:
-    rows = list(Robot.objects.filter(site__in=site_ids, retired_at=None).select_related("brand").order_by("id"))
-    ids = [robot.pk for robot in rows]
-    holds, running, facts = open_holds(ids), running_missions(ids), live.facts(ids)
-    found = []
-    for robot in rows:
-        fact = facts.get(robot.pk)
-        battery = fact.battery if fact else None
-        says, free = _condition(robot, holds.get(robot.pk, []), running.get(robot.pk), battery)
-        found.append(RobotChoice(robot.pk, robot.name, robot.site_id, robot.brand.capabilities, says, free))
-    return found
-
-
-def _condition(robot: Robot, holds: list[Any], running: Any, battery: float | None) -> tuple[str, bool]:
-    """The first of these that holds, and whether the robot could begin a mission at once."""
-    charge = f" {battery:.0f} %" if battery is not None else ""
-    if holds:
-        return "; ".join(f"{HoldKind(h.kind).label.lower()} by {h.by}" for h in holds), False
-    if robot.presence in (Presence.OFFLINE, Presence.UNKNOWN):
-        since = f" since {robot.presence_since:%H:%M} UTC" if robot.presence_since else ""
-        return ("offline" if robot.presence == Presence.OFFLINE else "link unknown") + since, False
-    if robot.fault:
-        return "fault", False
-    if running:
-        return f"busy with “{running[1][:60]}”", False
-    if robot.mode in (Mode.MANUAL, Mode.CHARGING, Mode.PAUSED, Mode.RUNNING):
-        return f"{MODES[robot.mode].word.lower()}{charge}", False
-    return f"free{',' + charge if charge else ''}", True
+def _choice(robot: RobotFacts) -> RobotChoice:
+    """By the rule of the queue: what would keep it from a mission that anybody can do."""
+    reason = robot_obstacle(robot, MissionFacts("", "", robot.site_id))
+    battery = f", {robot.battery:.0f} %" if robot.battery is not None else ""
+    says = Truncator(reason.text).chars(120) if reason else f"{robot.name}: free{battery}"
+    return RobotChoice(robot.id, robot.name, robot.site_id, sorted(robot.capabilities), says, reason is None)

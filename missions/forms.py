@@ -115,9 +115,5 @@ def check(data: Any, choices: Choices) -> dict[str, Any]:
     form, steps = bound(data, choices)
     steps.is_valid()
     robot = choices.robots.get(getattr(form, "cleaned_data", {}).get("robot") or "")
-    waits = (
-        f"{robot.name} is not free now ({robot.says}): the mission would wait for it."
-        if robot and not robot.free
-        else ""
-    )
+    waits = f"{robot.says}. The mission would wait for it." if robot and not robot.free else ""
     return {"problems": [problem._asdict() for problem in problems(form, steps)], "robot": waits}

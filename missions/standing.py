@@ -74,6 +74,13 @@ def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standi
     return Standing(found, robots)
 
 
+def robots_at(sites: Iterable[int]) -> dict[str, RobotFacts]:
+    """Robots in service at these sites, with what they are at; how many wait for each is left open."""
+    robots = _robots(set(sites), set())
+    running = _running(robots, ())
+    return {pk: replace(robot, running=running.get(pk, "")) for pk, robot in robots.items()}
+
+
 def robot_facts(robot: Any, held: str) -> RobotFacts:
     """From a row with its brand; what others know of it is left open."""
     brand = robot.brand

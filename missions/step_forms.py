@@ -7,7 +7,6 @@ import msgspec
 from django import forms
 from django.core.validators import MaxValueValidator, MinValueValidator
 
-from missions.actions import MAX_STEPS
 from missions.command_types import (
     MAX_ARGS_BYTES,
     MAX_TEXT,
@@ -18,6 +17,7 @@ from missions.command_types import (
     default_timeout_s,
     validate,
 )
+from missions.plans import MAX_STEPS
 
 PREFIX = "steps"
 BLANK_ROWS = 5  # without JavaScript; with it, rows are added as needed
