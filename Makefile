@@ -14,8 +14,8 @@ help:  ## this list
 
 setup: $(VENV)/run.stamp  ## the environment only (.venv with everything that Drover runs on)
 
-run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER_PORT, DROVER_ROBOTS, DROVER_VAR set it up
-	@exec $(PY) manage.py run
+run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER_PORT, DROVER_ROBOTS, DROVER_VAR set it up; RESTORE=file begins with a backup
+	@exec $(PY) manage.py run $(if $(RESTORE),--restore "$(RESTORE)")
 
 test: test-quick test-processes  ## all tests
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 USERS = ("admin", "supervisor", "auditor")
+RESTORED = "RESTORED_FROM"  # people and their passwords are those of this backup
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that look alike
 
 

@@ -6,14 +6,19 @@ Robots keep their events until it passes them, so it may never run ahead; a gap 
 from collections.abc import Iterable
 from typing import Any
 
+from telemetry.generation import SPAN
+
 Session = tuple[str, int]  # robot id, session
 
 
-def move(cursor: Any, processed: Iterable[tuple[str, int, int]]) -> None:
+def move(cursor: Any, processed: Iterable[tuple[str, int, int]], *, in_order: bool = True) -> None:
     """Move the watermarks over (robot, session, seq) that this transaction is about to write as processed.
 
     The caller owns the robot's partition or, for a message that goes past the stream, holds the robot's row locked.
-    Session 0 is the site's own and has no watermark.
+    Session 0 is the site's own and has no watermark. `in_order`: every robot's messages came as it sent them.
+
+    A gap in a session of an earlier generation is never filled: before the restore the robot was told that it is
+    applied, and let go of it. It repeats the rest in order, so the newest that came is as far as it goes.
     """
     seqs: dict[Session, set[int]] = {}
     for robot_id, session, seq in processed:
@@ -22,8 +27,8 @@ def move(cursor: Any, processed: Iterable[tuple[str, int, int]]) -> None:
     if not seqs:
         return
     moved, early = {}, {}
-    for session, before, newest in _read(cursor, list(seqs)):
-        mark = _run(before, seqs[session])
+    for session, before, newest, past in _read(cursor, list(seqs)):
+        mark = max(before, *seqs[session]) if past and in_order else _run(before, seqs[session])
         if mark > before:
             moved[session] = mark
             if newest > mark:
@@ -48,16 +53,17 @@ def _run(mark: int, seqs: set[int]) -> int:
     return mark
 
 
-def _read(cursor: Any, sessions: list[Session]) -> list[tuple[Session, int, int]]:
-    """(session, its watermark, the newest seq that was processed before)."""
+def _read(cursor: Any, sessions: list[Session]) -> list[tuple[Session, int, int, bool]]:
+    """(session, its watermark, the newest seq that was processed before, whether it is of an earlier generation)."""
     cursor.execute(
         "SELECT k.robot_id, k.session, coalesce(w.applied_seq, 0), coalesce((SELECT max(p.seq)"
-        " FROM telemetry_processedmessage p WHERE p.robot_id = k.robot_id AND p.session = k.session), 0)"
+        " FROM telemetry_processedmessage p WHERE p.robot_id = k.robot_id AND p.session = k.session), 0),"
+        f" k.session / {SPAN} < coalesce(l.session, 0) / {SPAN}"
         " FROM unnest(%s::text[], %s::bigint[]) AS k(robot_id, session)"
-        " LEFT JOIN telemetry_watermark w USING (robot_id, session)",
+        " LEFT JOIN telemetry_watermark w USING (robot_id, session) LEFT JOIN telemetry_link l ON l.robot_id = k.robot_id",
         [[robot for robot, _ in sessions], [session for _, session in sessions]],
     )
-    return [((robot, session), mark, newest) for robot, session, mark, newest in cursor.fetchall()]
+    return [((robot, session), mark, newest, past) for robot, session, mark, newest, past in cursor.fetchall()]
 
 
 def _earlier(cursor: Any, marks: dict[Session, int]) -> dict[Session, set[int]]:

@@ -33,4 +33,4 @@ def apply(up: Up, received_at: datetime) -> None:
             received_at=received_at, applied_at=now,
         )  # fmt: skip
         with connection.cursor() as cursor:
-            watermarks.move(cursor, [(up.robot, up.session, up.seq)])
+            watermarks.move(cursor, [(up.robot, up.session, up.seq)], in_order=False)

@@ -10,6 +10,7 @@ import msgspec
 from django.db import InterfaceError, OperationalError, close_old_connections, connection, connections
 
 from fleet.actions import credential_of_token
+from telemetry.generation import SPAN
 from telemetry.models import Link
 from telemetry.protocol import URGENT
 
@@ -58,9 +59,11 @@ class Opened(NamedTuple):
     applied: dict[int, int]  # session → seq; the newest sessions
 
 
-_OPEN = """
+# a robot that is new here may have had a link before the site was restored: it begins in the newest generation
+_OPEN = f"""
 WITH opened AS (
-  INSERT INTO telemetry_link (robot_id, session, gateway, opened_at) VALUES (%(robot)s, 1, %(gateway)s, now())
+  INSERT INTO telemetry_link (robot_id, session, gateway, opened_at)
+  SELECT %(robot)s, 1 + coalesce(max(session), 0) / {SPAN} * {SPAN}, %(gateway)s, now() FROM telemetry_link
   ON CONFLICT (robot_id) DO UPDATE
     SET session = telemetry_link.session + 1, gateway = EXCLUDED.gateway, opened_at = EXCLUDED.opened_at
   RETURNING session

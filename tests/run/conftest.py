@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def kept_folder() -> Iterator[Path]:
 def start() -> Iterator[Callable[..., Copy]]:
     copies: list[Copy] = []
 
-    def start(var: Path, **environment: str) -> Copy:
+    def start(var: Path, **environment: Any) -> Copy:
         copies.append(Copy(var, **environment))
         return copies[-1]
 

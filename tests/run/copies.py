@@ -28,7 +28,7 @@ STORES = {
 class Copy:
     """`make run` with its own DROVER_VAR and a free port, in the environment that runs the tests."""
 
-    def __init__(self, var: Path, **environment: str) -> None:
+    def __init__(self, var: Path, *, restore: Path | None = None, **environment: str) -> None:
         self.var = var
         self.lines: list[str] = []
         clean = {
@@ -36,7 +36,14 @@ class Copy:
         }
         settings = {"DROVER_VAR": str(var), "DROVER_PORT": "0", "DROVER_ROBOTS": "2", "DROVER_DEMO_MISSIONS": "0"}
         self.make = subprocess.Popen(
-            ["make", "--no-print-directory", "run", f"PY={sys.executable}", "--old-file=.venv/run.stamp"],
+            [
+                "make",
+                "--no-print-directory",
+                "run",
+                f"PY={sys.executable}",
+                "--old-file=.venv/run.stamp",
+                *([f"RESTORE={restore}"] if restore else []),
+            ],
             cwd=ROOT,
             env={**clean, **settings, **environment},
             stdin=subprocess.DEVNULL,

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 from fleet import claim, embedded, keys, trouble
 from fleet.console import Console, complain
-from fleet.supervisor import Program, Supervisor
+from fleet.supervisor import Failed, Program, Supervisor
 from fleet.tether import tie
 from fleet.trouble import Trouble
 
@@ -27,13 +27,21 @@ class Command(BaseCommand):
     help = "Run stores, web, worker, demo and simulated robots on this machine until Ctrl-C."
     requires_system_checks = []
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--restore", type=Path, metavar="FILE", help="Begin with this backup; only with a DROVER_VAR that is new."
+        )
+
+    def handle(self, *, restore: Path | None, **options: Any) -> None:
+        if restore and not restore.is_file():
+            complain(f"There is no backup {restore}.")
+            sys.exit(1)
         if "MAKELEVEL" in os.environ:  # make runs nothing else meanwhile: without it there is nobody to stop us
             tie(os.getppid())
         console = Console()
         try:
             with asyncio.Runner() as runner:
-                runner.run(Site(settings.VAR, console).run())
+                runner.run(Site(settings.VAR, console, restore and restore.resolve()).run())
         except Trouble as exc:
             console.close()
             complain(str(exc))
@@ -44,8 +52,9 @@ class Command(BaseCommand):
 class Site:
     """One running copy."""
 
-    def __init__(self, var: Path, console: Console) -> None:
+    def __init__(self, var: Path, console: Console, restore: Path | None = None) -> None:
         self.var = var
+        self.restore = restore
         self.console = console
         self.stopping = asyncio.Event()
 
@@ -100,6 +109,8 @@ class Site:
         await asyncio.gather(
             self._stores(supervisor), supervisor.once("static", *MANAGE, "collectstatic", "--noinput", "-v0")
         )
+        if self.restore:
+            await self._restore(supervisor, self.restore, secrets)
         await supervisor.once("migrate", *MANAGE, "migrate", "--noinput", "-v0")
         fd = listener.fileno()
         web = Program(
@@ -139,6 +150,18 @@ class Site:
         )
         await asyncio.gather(*starts)
 
+    async def _restore(self, supervisor: Supervisor, file: Path, secrets: dict[str, str]) -> None:
+        self.console.say(f"restoring {file}")
+        try:
+            await supervisor.once("restore", *MANAGE, "restore", str(file))
+        except Failed as failed:
+            said = [line for line in failed.tail if line.startswith("CommandError: ")]
+            if not said:
+                raise
+            raise Trouble(said[-1].removeprefix("CommandError: ")) from failed
+        secrets[keys.RESTORED] = file.name
+        keys.write(self.var / "secrets", secrets)
+
     async def _web_answers(self) -> bool:
         return (await self._get("healthz"))[0] == 200
 
@@ -158,6 +181,8 @@ class Site:
 
     def _announce(self, secrets: dict[str, str]) -> None:
         users = "\n".join(f"    {user:<12}{secrets[f'{user.upper()}_PASSWORD']}" for user in keys.USERS)
+        if keys.RESTORED in secrets:
+            users = f"    with the names and passwords of the backup ({secrets[keys.RESTORED]})"
         self.console.plain(
             f"\nDrover is ready: {self.url}fleet/   (admin pages: {self.url}admin/)\n"
             f"  Sign in as\n{users}\n"
