@@ -7,6 +7,7 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
+from django.db.backends.signals import connection_created
 from django.urls import path, re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
@@ -18,6 +19,8 @@ from telemetry.gateways.ws import robot_socket  # noqa: E402
 from telemetry.live.consumer import live_page  # noqa: E402
 
 startup.check()
+if not startup.in_tests():
+    connection_created.connect(startup.bound_statements, dispatch_uid="web.statements")
 
 
 async def nowhere(scope: Any, receive: Any, send: Any) -> None:

@@ -120,7 +120,7 @@ def database(url: str) -> dict[str, object]:
         **django,
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {**parts, "application_name": f"drover {' '.join(sys.argv[1:2])}"},
+        "OPTIONS": {"connect_timeout": "5", **parts, "application_name": f"drover {' '.join(sys.argv[1:2])}"},
     }
 
 

@@ -1,11 +1,14 @@
 """What a process checks before it takes up work: the database is there, migrated, and guarded by its triggers."""
 
 import sys
+from typing import Any
 
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from fleet import triggers
+
+STATEMENT_MS = 30_000  # of pages; workers and commands have no limit
 
 
 def problems() -> list[str]:
@@ -30,6 +33,12 @@ def check() -> None:
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise SystemExit(f"drover: cannot start: {found[0]}{more}")
+
+
+def bound_statements(connection: Any, **_: Any) -> None:
+    """Receiver of `connection_created` in a web process: no page waits for a statement for ever."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('statement_timeout', %s, FALSE)", [str(STATEMENT_MS)])
 
 
 def in_tests() -> bool:

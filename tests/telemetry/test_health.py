@@ -1,5 +1,6 @@
 """/healthz answers without I/O; /readyz names what is missing; no process starts on an unguarded database."""
 
+import threading
 from datetime import timedelta
 from uuid import uuid4
 
@@ -136,3 +137,24 @@ def test_status_goes_on_when_a_store_is_down(settings, capsys):
     screen = capsys.readouterr().out
     assert "backlog       unknown: the durable Redis does not answer" in screen
     assert "robots        none in service" in screen
+
+
+@pytest.mark.django_db(transaction=True)
+def test_readyz_answers_while_a_store_hangs_and_asks_it_once(client, monkeypatch):
+    worker_alive()
+    monkeypatch.setattr(health, "LIMIT_S", 0.05)
+    released, asked = threading.Event(), []
+
+    def hangs() -> str:
+        asked.append(1)
+        released.wait(10)
+        return ""
+
+    monkeypatch.setitem(health.CHECKS, "database", hangs)
+    for _ in range(3):
+        response = client.get("/readyz")
+        assert response.status_code == 503
+        assert "does not answer within" in response.json()["missing"]["database"]
+    assert asked == [1]
+    released.set()
+    health._under_way.pop("database").result(5)
