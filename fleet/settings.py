@@ -60,7 +60,7 @@ CSRF_TRUSTED_ORIGINS = [origin for origin in env("CSRF_TRUSTED_ORIGINS", "").spl
 
 INSTALLED_APPS = [
     "daphne",
-    "django.contrib.admin",
+    "fleet.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -21,6 +21,7 @@ TIMEOUT_S = 1.0  # a Redis that takes longer counts as missing
 LIMIT_S = 2.0  # all checks together; a PostgreSQL that is frozen takes connections and never says a word
 
 
+@require_safe
 async def healthz(request: HttpRequest) -> HttpResponse:
     """This process answers. No I/O, so it says nothing of anything else."""
     return HttpResponse("ok\n", content_type="text/plain")

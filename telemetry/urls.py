@@ -2,15 +2,18 @@
 
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path, re_path
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.generic import RedirectView
 
 from fleet.models import ROBOT_ID
 from telemetry import views
 
+page = require_http_methods(["GET", "HEAD", "POST"])
+
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="fleet"), name="home"),
-    path("login/", LoginView.as_view(template_name="login.html", redirect_authenticated_user=True), name="login"),
-    path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
+    path("", require_safe(RedirectView.as_view(pattern_name="fleet")), name="home"),
+    path("login/", page(LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)), name="login"),
+    path("logout/", require_POST(LogoutView.as_view(next_page="login")), name="logout"),
     path("fleet/", views.fleet, name="fleet"),
     *(
         re_path(

@@ -35,6 +35,7 @@ class SiteAdmin(PageAdmin):
     form_template = "admin/drover/plain_form.html"
     list_display = ("name", "robots", "places", "has_map")
     search_fields = ("name",)
+    ordering = ("name",)  # a count drops the model's own
     buttons = (
         Button(
             "remove_map", "Remove the map…", "fleet.change_site", _remove_map, shown=lambda s: bool(s.map_sha256),

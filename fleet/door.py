@@ -1,0 +1,46 @@
+"""The way into the admin: one sign-in for the whole site, and nothing but looking (GET) and asking (POST).
+
+Not in `fleet.admin`, because its pages need this to register.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.urls import reverse
+
+METHODS = ("GET", "HEAD", "POST")
+# sign-in, sign-out and passwords are the whole site's; "view on site" tells everybody whether an object exists
+LEFT_OUT = {"login", "logout", "password_change", "password_change_done", "view_on_site"}
+
+
+class Door(admin.AdminSite):
+    site_header = site_title = "Drover"
+    index_title = "Now"
+    site_url = "/fleet/"
+    empty_value_display = "–"
+    enable_nav_sidebar = False  # lists need the width; the top bar has what people open daily
+
+    def get_urls(self) -> list[Any]:
+        return [url for url in super().get_urls() if getattr(url, "name", None) not in LEFT_OUT]
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Callable[..., HttpResponse]:
+        inner = super().admin_view(view, cacheable)
+
+        @wraps(inner)
+        def enter(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if request.method not in METHODS:
+                return HttpResponseNotAllowed(METHODS)
+            if not request.user.is_authenticated:
+                return redirect_to_login(
+                    request.get_full_path() if request.method != "POST" else reverse("admin:index")
+                )
+            if not self.has_permission(request):
+                raise PermissionDenied  # to sign in again would not help
+            return inner(request, *args, **kwargs)
+
+        return enter

@@ -1,0 +1,123 @@
+"""A small world for the table: objects of every kind at Hall 1 with unmistakable texts, and people of all kinds."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLResolver, get_resolver
+from django.utils import timezone
+
+from fleet import access
+from fleet import actions as fleet_actions
+from fleet.history import by_user
+from fleet.models import Place, Robot, Site
+from missions import actions
+from missions.models import DeadLetter, Mission
+from tests.actors import SYSTEM, online, user
+
+
+@dataclass
+class World:
+    site: Site
+    people: dict[str, User]
+    token: str
+    mission: Any
+    marks: list[str] = field(default_factory=list)  # texts that nobody of another site may ever read
+
+    def client(self, name: str, **kwargs: Any) -> Client:
+        """Somebody's browser, or a robot's token."""
+        if name == "robot":
+            return Client(headers={"authorization": f"Bearer {self.token}"}, **kwargs)
+        client = Client(**kwargs)
+        if name in self.people:
+            client.force_login(self.people[name])
+        return client
+
+    def arguments(self, route: str) -> dict[str, Any]:
+        known = {
+            "robot_id": "RB-ZEBRA", "mission_id": self.mission.pk, "site_id": self.site.pk, "app_label": "fleet",
+            "url": "nothing-like-this/", "id": self.people["supervisor"].pk,
+        }  # fmt: skip
+        if found := re.match(r"admin/(\w+)/(\w+)/<path:object_id>", route):
+            known["object_id"] = _key(self, apps.get_model(*found.groups()))
+        return known
+
+    def url(self, route: str, query: str = "") -> str:
+        """The route with the objects of Hall 1 in the place of its arguments."""
+        known = self.arguments(route)
+        path = re.sub(r"<(?:\w+:)?(\w+)>", lambda m: str(_known(known, m[1], route)), route)
+        return f"/{path}" + (f"?{query}" if query else "")
+
+
+def _known(known: dict[str, Any], name: str, route: str) -> Any:
+    assert name in known, f"{route}: say in tests/access/world.py, World.arguments, what <{name}> is"
+    return known[name]
+
+
+def _key(world: World, model: Any) -> Any:
+    if model is User:
+        return world.people["supervisor"].pk
+    if model is Robot:
+        return "RB-ZEBRA"
+    if model is Mission:
+        return world.mission.pk
+    row = access.at_sites(world.people["supervisor"], model._default_manager.order_by("pk")).first()
+    assert row is not None, f"tests/access/world.py: make a {model._meta.verbose_name} at Hall 1"
+    return row.pk
+
+
+@pytest.fixture
+def world(
+    site, other_site, brand, admin_person, supervisor, other_supervisor, auditor, site_auditor, outsider
+) -> World:
+    people = {
+        "admin": admin_person, "other_admin": user("Oskar", "admin", other_site), "supervisor": supervisor,
+        "other_supervisor": other_supervisor, "auditor": auditor, "site_auditor": site_auditor, "outsider": outsider,
+    }  # fmt: skip
+    by = by_user(supervisor)
+    User.objects.filter(pk=supervisor.pk).update(first_name="Zebra-person")
+    Site.objects.filter(pk=site.pk).update(name="Zebra-hall")
+    Place.objects.create(site=site, name="Zebra-place", x=1, y=1)
+    fleet_actions.enrol_robot(id="RB-ZEBRA", name="Zebra-robot", site=site, brand=brand, by=by)
+    online("RB-ZEBRA")
+    token = fleet_actions.issue_credential("RB-ZEBRA", label="Zebra-credential", by=by)
+    fleet_actions.stop_robot("RB-ZEBRA", why="Zebra-reason", by=by)
+    steps = [{"command": "navigate", "params": {"place": "Zebra-place"}}]
+    mission = actions.draft_mission(title="Zebra-mission", site=site, robot="RB-ZEBRA", steps=steps, by=by)
+    DeadLetter.objects.create(
+        direction="in", robot_id="RB-ZEBRA", msg_id=uuid4(), kind="Zebra-letter", body='{"Zebra": "body"}',
+        reason="Zebra-trouble", created_at=timezone.now(),
+    )  # fmt: skip
+    fleet_actions.enrol_robot(id="RB-OWN", name="Own robot", site=other_site, brand=brand, by=SYSTEM)
+    own = [{"command": "navigate", "params": {"place": "Dock A"}}]
+    actions.draft_mission(title="Own mission", site=other_site, robot="RB-OWN", steps=own, by=SYSTEM)
+    return World(Site.objects.get(pk=site.pk), people, token, Mission.objects.get(pk=mission), ["Zebra", "ZEBRA"])
+
+
+def routes(resolver: Any = None, prefix: str = "") -> Iterator[str]:
+    """Every address of the site as its pattern: `fleet/robots/<robot_id>/stop`."""
+    for entry in (resolver or get_resolver()).url_patterns:
+        pattern = prefix + _readable(str(entry.pattern))
+        if isinstance(entry, URLResolver):
+            yield from routes(entry, pattern)
+        else:
+            yield pattern
+
+
+def _readable(pattern: str) -> str:
+    """A regular expression as a path with names."""
+    text, start = pattern.removeprefix("^").removesuffix("$").removesuffix("\\Z"), 0
+    while (start := text.find("(?P<")) >= 0:
+        depth, end = 1, start + 1
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        name = text[start + 4 : text.index(">", start)]
+        text = f"{text[:start]}<{name}>{text[end:]}"
+    return text
