@@ -136,9 +136,9 @@ class Model(NamedTuple):
 MODELS = {
     "auth/user": Model(view=ADMIN, add=ADMIN, change=ADMIN),
     "auth/group": Model(view=ADMIN, about="everywhere"),
-    "fleet/brand": Model(add=ADMIN, change=ADMIN, about="everywhere"),
-    "fleet/site": Model(add=ADMIN, change=ADMIN, adds="everywhere"),
-    "fleet/place": Model(add=ADMIN, change=ADMIN),
+    "fleet/brand": Model(add=ADMIN, change=ADMIN, about="everywhere", actions=True),
+    "fleet/site": Model(add=ADMIN, change=ADMIN, adds="everywhere", actions=True),
+    "fleet/place": Model(add=ADMIN, change=ADMIN, actions=True),
     "fleet/robot": Model(add=ADMIN, change=ADMIN, actions=True),
     "fleet/event": Model(),
     "fleet/command": Model(),
@@ -162,7 +162,7 @@ def lines_of(path: str, model: Model) -> dict[str, Line]:
         f"{one}/delete/": Line(*2 * [may(NOBODY)]),
     }
     if model.actions:
-        lines[f"{one}/edit/"] = Line(*2 * [here(model.change)])
+        lines[f"{one}/edit/"] = Line(*2 * [Rule(model.change, "everywhere" if shared else "here")])
     return lines
 
 
@@ -192,6 +192,10 @@ LINES = {
     "admin/<url>": Line(get=Rule(EVERY_ROLE, absent_for=EVERY_ROLE), post=Rule(EVERY_ROLE, absent_for=EVERY_ROLE)),
     "admin/missions/mission/check/": Line(post=may(STEER)),  # what the form asks as one types
     "admin/auth/user/<id>/password/": Line(get=here(ADMIN), post=here(ADMIN)),
+    "admin/fleet/site/<path:object_id>/map/": Line(get=here(ADMIN), post=here(ADMIN)),
+    "admin/fleet/site/<int:site_id>/map/<slug:sha256>.png": Line(get=here(EVERY_ROLE)),
+    **button("fleet/site", "remove_map", ADMIN),
+    **button("fleet/place", "remove", ADMIN),
     **button("fleet/robot", "stop release", STEER),
     **button("fleet/robot", "retire reinstate issue revoke", ADMIN),
     **button("missions/mission", "dispatch pause resume cancel", STEER),

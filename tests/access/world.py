@@ -1,5 +1,6 @@
 """A small world for the table: objects of every kind at Hall 1 with unmistakable texts, and people of all kinds."""
 
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,13 +14,15 @@ from django.test import Client
 from django.urls import URLResolver, get_resolver
 from django.utils import timezone
 
-from fleet import access
+from fleet import access, site_actions
 from fleet import actions as fleet_actions
 from fleet.history import by_user
-from fleet.models import Place, Robot, Site
+from fleet.maps import picture_of
+from fleet.models import Robot, Site
 from missions import actions
 from missions.models import DeadLetter, Mission
 from tests.actors import SYSTEM, online, user
+from tests.fleet.pictures import png
 
 
 @dataclass
@@ -42,7 +45,7 @@ class World:
     def arguments(self, route: str) -> dict[str, Any]:
         known = {
             "robot_id": "RB-ZEBRA", "mission_id": self.mission.pk, "site_id": self.site.pk, "app_label": "fleet",
-            "url": "nothing-like-this/", "id": self.people["supervisor"].pk,
+            "url": "nothing-like-this/", "id": self.people["supervisor"].pk, "sha256": self.site.map_sha256,
         }  # fmt: skip
         if found := re.match(r"admin/(\w+)/(\w+)/<path:object_id>", route):
             known["object_id"] = _key(self, apps.get_model(*found.groups()))
@@ -82,8 +85,11 @@ def world(
     }  # fmt: skip
     by = by_user(supervisor)
     User.objects.filter(pk=supervisor.pk).update(first_name="Zebra-person")
-    Site.objects.filter(pk=site.pk).update(name="Zebra-hall")
-    Place.objects.create(site=site, name="Zebra-place", x=1, y=1)
+    site_actions.rename_site(site.pk, name="Zebra-hall", by=by)
+    site_actions.add_place(site, name="Zebra-place", x=1, y=1, by=by)
+    drawn = png()
+    picture = picture_of(io.BytesIO(drawn), len(drawn))
+    site_actions.set_map(site.pk, picture, x=0, y=0, m_per_px=0.05, rotation=0, by=by)
     fleet_actions.enrol_robot(id="RB-ZEBRA", name="Zebra-robot", site=site, brand=brand, by=by)
     online("RB-ZEBRA")
     token = fleet_actions.issue_credential("RB-ZEBRA", label="Zebra-credential", by=by)
