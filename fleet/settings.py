@@ -189,6 +189,11 @@ HTTPS = flag("DROVER_HTTPS")  # behind a proxy that ends TLS
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # asked from inside, without TLS
+    SECURE_HSTS_SECONDS = number("DROVER_HSTS_SECONDS", 30 * 86400)
+    # whether HSTS reaches subdomains, or browsers' own lists, is up to whoever has the domain: the proxy can say so
+    SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 # Figures for Prometheus: /metrics of web, and a small server in each worker (docs/operations.md)
 METRICS_TOKEN = env("METRICS_TOKEN", "")

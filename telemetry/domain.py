@@ -44,6 +44,8 @@ QUESTIONS = (
              "SELECT kind, count(*) FROM fleet_hold WHERE released_at IS NULL GROUP BY 1"),
     Question("dead_letters_kept", "Dead letters that somebody should look at.", "direction",
              "SELECT direction, count(*) FROM missions_deadletter GROUP BY 1"),
+    Question("alerts_open", "Alerts that nobody has cleared.", "severity",
+             "SELECT severity, count(*) FROM fleet_alert WHERE cleared_at IS NULL GROUP BY 1"),
     Question("commands_open", "Commands that no robot has acknowledged.", "",
              "SELECT count(*) FROM fleet_command WHERE state = 'open'"),
     Question("outbox_events", "Events that wait for the out stream.", "", "SELECT count(*) FROM fleet_outbox"),

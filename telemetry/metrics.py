@@ -5,13 +5,13 @@ their number must not grow with the fleet. What is counted is committed; a batch
 """
 
 from collections import Counter as Counted
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
-from fleet.history import Change
-from fleet.signals import mission_transitioned, robot_changed
+from fleet.history import AGGREGATES, Change
 from telemetry.protocol import Up
 
 REGISTRY = CollectorRegistry()
@@ -28,6 +28,7 @@ LABELS = {  # every label there is, and what it may say
     "field": "first part of the field that was wrong",
     "partition": "number of the partition",
     "state": "of open missions",
+    "severity": "info, warning, critical",
     "presence": "of robots in service",
     "method": "HTTP method",
     "status": "class of HTTP status: 2xx, 3xx, 4xx, 5xx",
@@ -75,6 +76,7 @@ DUPLICATES = _counter("duplicates", "Messages that were known already.", "where"
 GAPS = _counter("seq_gaps", "Numbers that robots skipped: messages lost on the way.", "channel")
 BAD = _counter("bad_messages", "Messages that got the verdict invalid.", "field")
 NOT_STORED = _counter("not_stored", "Critical messages that were not acknowledged: the robot sends them again.")
+DROPPED = _counter("telemetry_dropped", "Lossy messages of robots that sent more than they may.")
 UNAUTHORISED = _counter("unauthorised", "Robots' connections with a token that is not valid.")
 
 # live page
@@ -90,11 +92,11 @@ REQUESTS = _seconds("http_request", "Requests for pages, by what came of them.",
 
 def connect() -> None:
     """Count what commits announce."""
-    robot_changed.connect(_committed, dispatch_uid="metrics.robot")
-    mission_transitioned.connect(_committed, dispatch_uid="metrics.mission")
+    for aggregate in AGGREGATES.values():
+        aggregate.changed.connect(_committed, dispatch_uid=f"metrics.{aggregate.prefix}")
 
 
-def _committed(*, changes: list[Change], **_: Any) -> None:
+def _committed(*, changes: Sequence[Change] = (), **_: Any) -> None:
     kinds = Counted(draft.kind for change in changes for draft in change.events)
     for kind, n in kinds.items():
         EVENTS.labels(kind).inc(n)

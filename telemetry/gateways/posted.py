@@ -112,6 +112,7 @@ class Posted:
         assert self._link is not None
         if not self._link.lossy.take(self._links.clock()):
             self._links.counts["lossy dropped"] += 1
+            metrics.DROPPED.inc()
             self.verdicts[index] = protocol.not_taken(up.msg_id, "dropped", over_limit())
             return
         self._links.vitals.put(Put(up.robot, up.session, up.seq, self._received_at, up.data))

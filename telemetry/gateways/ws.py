@@ -226,6 +226,7 @@ class Connection:
         bucket, now = self._link.lossy, self._links.clock()
         if not bucket.take(now):
             self._links.counts["lossy dropped"] += 1
+            metrics.DROPPED.inc()
             if now - bucket.told >= TOLD_S:
                 bucket.told = now
                 await self._say(protocol.not_taken(up.msg_id, "dropped", over_limit()))
