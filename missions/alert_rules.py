@@ -41,3 +41,7 @@ rule(
     "paused_long", Severity.WARNING, "“{title}” on {robot_id} is paused for long", "mission.paused_long",
     ("mission.resumed", *_ENDED), urgent=important,
 )  # fmt: skip
+rule(
+    "waits_long", Severity.WARNING, "“{title}” still waits: {because}", "mission.waits_long",
+    ("mission.dispatched", "mission.withdrawn", "mission.edited", *_ENDED), urgent=important,
+)  # fmt: skip

@@ -89,6 +89,7 @@ kind("mission.accept_timeout", "No answer to the assignment; sent again (try {ac
 kind("mission.step_timeout", "Step {step} took too long", f"step_due_at {_ASKED}", notes="step")
 kind("mission.finish_timeout", "All steps done, but no word that it has finished", f"finished_due_at {_ASKED}")
 kind("mission.timeout", "The mission took too long", f"mission_due_at {_ASKED}")
+kind("mission.idle_reported", "The robot says that it is idle; asked about this mission", _ASKED)
 kind("mission.answered", "The robot says: {says}", f"{_ASKED} finished_due_at", notes="says")
 kind("mission.step_failed", "Step {step} failed: {result}",
      "steps.outcome steps.ended_at steps.result steps.claimed step_due_at", notes="step")  # fmt: skip

@@ -189,6 +189,15 @@ def _answered(change: Change, fact: facts.Answered, now: datetime) -> Verdict:
     return Verdict.APPLIED
 
 
+def _says_idle(change: Change, fact: facts.SaysIdle, now: datetime) -> Verdict:
+    """Asked at once, not at the step's deadline: a word of before it began may be what came."""
+    mission = change.row
+    if mission.state != State.EXECUTING or mission.asked_for or mission.paused_at or mission.stop_requested_at:
+        return Verdict.REDUNDANT
+    _ask(change, "mission.idle_reported", "idle", now)
+    return Verdict.APPLIED
+
+
 def _judge(change: Change, answer: facts.Answered | None, now: datetime) -> None:
     """The robot was asked because a deadline had passed: end or go on by its answer, or by its silence."""
     mission = change.row
@@ -204,6 +213,8 @@ def _judge(change: Change, answer: facts.Answered | None, now: datetime) -> None
         else:
             again = now + timedelta(seconds=FINISHED_S)
             change.record("mission.answered", says=says, finished_due_at=again, **_unasked(mission))
+    elif asked_for == "idle":  # it is at it after all, or silent: its own deadlines go on
+        change.record("mission.answered", says=says, **_unasked(mission))
     else:
         change.record("mission.answered", says=says, **_unasked(mission))
         _stop(
@@ -627,6 +638,7 @@ _RULES: dict[type, Callable[[Change, Any, datetime], Verdict]] = {
     facts.Cancelled: _cancelled,
     facts.Finished: _finished,
     facts.Answered: _answered,
+    facts.SaysIdle: _says_idle,
     facts.Delivered: _delivered,
     facts.Due: _due,
     facts.RobotLost: _robot_lost,

@@ -77,6 +77,11 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class SaysIdle:
+    """robot.state, unasked: it is idle, and does not name this dispatch. It may have been rebooted."""
+
+
+@dataclass(frozen=True, slots=True)
 class Delivered:
     """The robot acknowledged the assignment (transport)."""
 

@@ -134,7 +134,7 @@ def robot_obstacle(robot: RobotFacts, mission: MissionFacts, *, insist: bool = F
         (robot.site_id != mission.site_id, "works at another site", "Choose a robot of the mission's site."),
         (bool(missing), f"cannot {' and '.join(missing)}", "Choose another robot."),
         (bool(robot.held), f"is on hold. {robot.held}", "Release the hold first."),
-        (bool(robot.running), f"is busy with “{robot.running}”", "Dispatch this one when that has ended."),
+        (bool(robot.running), _busy(robot), "Dispatch this one when that has ended."),
         (robot.presence == Presence.OFFLINE, f"is offline{since}", "Dispatch when it is back."),
         (robot.presence == Presence.UNKNOWN, f"has not been heard of{since}", "Dispatch when it is there."),
         (bool(robot.fault) or robot.mode == Mode.FAULT, _fault(robot), "Clear the fault at the robot first."),
@@ -202,6 +202,12 @@ def _place_in_queue(mission: MissionFacts) -> str:
 def _ordinal(n: int) -> str:
     ending = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
     return f"{n}{ending}"
+
+
+def _busy(robot: RobotFacts) -> str:
+    if robot.mode != Mode.CHARGING:
+        return f"is busy with “{robot.running}”"
+    return "is charging" + (f" ({robot.battery:.0f} %)" if robot.battery is not None else "")
 
 
 def _fault(robot: RobotFacts) -> str:

@@ -9,6 +9,7 @@ from django.db import DatabaseError, IntegrityError, InterfaceError, Operational
 from redis.exceptions import RedisError
 
 from fleet.commit import Conflict
+from missions.dispatching import LOST_RACES
 from telemetry.partitions import Lost
 
 
@@ -19,7 +20,10 @@ class Blame(Enum):
     OUTAGE = "PostgreSQL or Redis is away"
 
 
-RACES = {"event_seq_once", "event_chain", "event_seq_gapless", "processed_once", "watermark_once", "dead_letter_once"}
+RACES = {
+    "event_seq_once", "event_chain", "event_seq_gapless", "processed_once", "watermark_once", "dead_letter_once",
+    *LOST_RACES,
+}  # fmt: skip
 # SQLSTATE, or its class (the first two characters)
 _STATES = {
     "40": Blame.RACE,  # serialization failure, deadlock

@@ -12,6 +12,7 @@ from fleet.models import Command, CommandState
 from missions import facts
 from missions.deadlines import deadlines
 from missions.ledger import Ledger
+from missions.waiting import why_waiting
 from telemetry.protocol import Up
 
 _RECEIPTS: dict[str, Callable[[Up], facts.Receipt]] = {
@@ -60,8 +61,11 @@ def tell(ledger: Ledger, up: Up, received_at: datetime) -> Verdict:
             return Verdict.STALE  # another robot's, or of nobody
         return ledger.tell_mission(change.row.pk, _RECEIPTS[up.type](up), origin, received_at)
     verdict = ledger.tell_robot(up.robot, _WORDS[up.type](up), origin, received_at)
-    if up.type == "robot.state" and up.data["reply_to"] and verdict is not Verdict.STALE:
-        _answer(ledger, up, origin, received_at)
+    if up.type == "robot.state" and verdict is not Verdict.STALE:
+        if up.data["reply_to"]:
+            _answer(ledger, up, origin, received_at)
+        elif up.data["mode"] == "idle" and not _names_its_mission(ledger, up):
+            ledger.tell_running(up.robot, facts.SaysIdle(), origin, received_at)  # after a reboot: ask at once
     return verdict
 
 
@@ -74,11 +78,21 @@ def _asked_at(up: Up) -> datetime | None:
     return asked.values_list("created_at", flat=True).first() or datetime.min.replace(tzinfo=UTC)
 
 
+def _names_its_mission(ledger: Ledger, up: Up) -> bool:
+    """Whether robot.state names the dispatch that the robot has, as far as we know."""
+    running = ledger.running.get(up.robot)
+    mission = ledger.missions[running].row if running is not None else None
+    return (
+        mission is not None
+        and _uuid(up.data["mission"]) == mission.pk
+        and up.data["dispatch_no"] == mission.dispatch_no
+    )
+
+
 def _answer(ledger: Ledger, up: Up, origin: Origin, received_at: datetime) -> None:
     running = ledger.running.get(up.robot)
     if running is not None:
-        mission = ledger.missions[running].row
-        named = _uuid(up.data["mission"]) == mission.pk and up.data["dispatch_no"] == mission.dispatch_no
+        named = _names_its_mission(ledger, up)
         answer = facts.Answered(up.data["mode"], named, up.data["ended"] if named else "")
         ledger.tell_mission(running, answer, origin, received_at)
 
@@ -105,7 +119,8 @@ def due(ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None 
     for deadline in deadlines(mission):
         if deadline.due_at <= (until or now):
             origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
-            ledger.tell_mission(mission_id, facts.Due(deadline.kind, online), origin, now)
+            why = why_waiting(mission) if deadline.kind == "queued" else ""
+            ledger.tell_mission(mission_id, facts.Due(deadline.kind, online, why), origin, now)
 
 
 def robot_due(ledger: Ledger, robot_id: str, now: datetime, until: datetime | None = None) -> None:

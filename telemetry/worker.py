@@ -1,4 +1,4 @@
-"""The worker: applies what robots said, fires deadlines, judges links, passes events on. One loop of short steps.
+"""The worker: applies what robots said, fires deadlines, steps the queue, judges links, passes events on. One loop of short steps.
 
 Batch → decide → commit → acknowledge. A message is acknowledged only after its effect is committed, so a killed
 worker loses nothing; the unique row (robot, msg_id) makes the second try harmless.
@@ -26,6 +26,7 @@ from telemetry.failures import Blame, blame
 from telemetry.gateways.rows import send_back
 from telemetry.partitions import TEND_S, Partitions
 from telemetry.presence import Sweep
+from telemetry.queueing import Queue
 from telemetry.relay import Relay
 from telemetry.stream import Entry, Streams, is_group_lost, partition_of
 
@@ -33,7 +34,7 @@ BATCH = 100  # entries of one partition per transaction
 BLOCK_MS = 200  # how long a read waits for something new
 RACES = 20  # lost races of one message in a row that pass for somebody else's fault
 GRACE_S = 5.0  # after taking a partition or an outage, before silence counts: robots reconnect meanwhile
-DUE_S, SWEEP_S, LOOK_S, TRIM_S = 0.25, 1.0, 1.0, 30.0
+DUE_S, QUEUE_S, SWEEP_S, LOOK_S, TRIM_S = 0.25, 0.2, 1.0, 1.0, 30.0
 RELAY_S = 0.05  # under load; at once when there is nothing else to do
 BACKOFF_S = (0.1, 0.2, 0.5, 1.0)
 FROZEN_MS = 3000  # a frozen worker's open transaction ends after this, so that another can take over
@@ -59,6 +60,7 @@ class Worker:
         self.streams = Streams(settings.REDIS_URL)
         self.partitions = Partitions(name or _unique_name(), count or settings.PARTITIONS)
         self.deadlines = Deadlines(self.streams, Clocks(grace_s))
+        self.queue = Queue()
         self.sweep = Sweep()
         self.relay = Relay(self.streams.redis)
         self.hook = hook
@@ -134,6 +136,8 @@ class Worker:
         found |= self._new(now)
         if self._is_time("due", DUE_S, tick):
             found |= self.deadlines.step(now, tick, self.fences, self.open_from)
+        if self._is_time("queue", QUEUE_S, tick):
+            found |= self.queue.step(now, tick, self.fences, self.open_from)
         if self._is_time("sweep", SWEEP_S, tick):
             found |= self.sweep.step(now, tick, self.fences, self.open_from)
         if not found or self._is_time("relay", RELAY_S, tick):

@@ -1,0 +1,153 @@
+"""The queue in the worker: dispatches what can go, ends what depends on a failure, sends low robots to charge.
+
+Missions that name a robot belong to its partition, others to that of their own id. Every worker works out the same
+plan and carries out its own part of it; a lost race is normal and looked at again.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from fleet.history import Origin
+from missions import charging, facts
+from missions.dispatching import carry_out, decisions
+from missions.ledger import Ledger
+from missions.models import OPEN, Dependency, State
+from missions.queue import Decision
+from telemetry.failures import Blame, blame
+from telemetry.partitions import hold
+from telemetry.stream import partition_of
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 5.0  # everything is looked at anew, whether or not a row changed: batteries, places and brands do too
+SKIP_S = 30.0  # what raised is left alone this long
+
+# Anything that can let a mission go changes one of these. Robots and open missions are rows of an index or few pages.
+_STAND = f"""
+SELECT
+  (SELECT count(*) FROM missions_mission WHERE state = 'pending' AND queued_at IS NOT NULL AND dispatched_at IS NULL
+    AND (not_before IS NULL OR not_before <= %s)),
+  (SELECT sum(version) FROM fleet_robot WHERE retired_at IS NULL),
+  (SELECT count(*) FROM missions_mission WHERE state IN ({", ".join(f"'{state}'" for state in OPEN)})),
+  (SELECT sum(version) FROM missions_mission WHERE state IN ({", ".join(f"'{state}'" for state in OPEN)}))"""
+
+
+class Queue:
+    """`step` several times a second: one cheap statement while nothing changes."""
+
+    def __init__(self) -> None:
+        self._stand: Any = None
+        self._look_at = float("-inf")
+        self._skip: dict[str, float] = {}
+
+    def step(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
+        """Says whether it did anything. Only in partitions that are open: a robot may have gone while nobody looked."""
+        ready = {p: fence for p, fence in fences.items() if tick >= open_from.get(p, float("inf"))}
+        if not ready:
+            return False
+        stand, look = _stand(now), tick >= self._look_at
+        if stand == self._stand and not look:
+            return False
+        if look:
+            self._look_at = tick + LOOK_S
+            self._skip = {key: until for key, until in self._skip.items() if until > tick}
+        self._stand = stand
+        done = self._end_dependents(ready, now, tick)
+        if stand[0]:
+            done |= self._dispatch(ready, now, tick)
+        if look:
+            done |= self._charge(ready, now, tick)
+        return done
+
+    def _dispatch(self, ready: dict[int, int], now: datetime, tick: float) -> bool:
+        mine: dict[int, list[Decision]] = {}
+        for decision in decisions(now):
+            named = decision.mission.robot
+            self._mine(ready, tick, mine, named.id if named else decision.mission.id, decision.mission.id, decision)
+        done = False
+        for p, chosen in mine.items():
+            done |= self._try(p, ready[p], chosen, lambda d: d.mission.id, lambda many: carry_out(many, now), tick)
+        return done
+
+    def _end_dependents(self, ready: dict[int, int], now: datetime, tick: float) -> bool:
+        """Missions whose dependency was aborted end as well: in their own partition, whoever aborted the other."""
+        failed = Dependency.objects.filter(
+            on__state=State.ABORTED, mission__state=State.PENDING, mission__dispatched_at=None
+        )  # fmt: skip
+        mine: dict[int, list[tuple[UUID, UUID, str]]] = {}
+        for pk, robot_id, on, title in failed.values_list("mission_id", "mission__robot_id", "on_id", "on__title"):
+            self._mine(ready, tick, mine, robot_id or str(pk), str(pk), (pk, on, title))
+        done = False
+        for p, rows in mine.items():
+            done |= self._try(p, ready[p], rows, lambda row: str(row[0]), lambda many: _end(many, now), tick)
+        return done
+
+    def _charge(self, ready: dict[int, int], now: datetime, tick: float) -> bool:
+        done = False
+        for run in charging.look(now):
+            p, key = partition_of(run.robot.id), f"charge {run.robot.id}"
+            if p in ready and self._skip.get(key, tick) <= tick:
+                done |= self._try(
+                    p, ready[p], [run], lambda _, key=key: key, lambda many: charging.send(many[0], now), tick
+                )  # type: ignore[misc]
+        return done
+
+    def _mine(
+        self, ready: dict[int, int], tick: float, mine: dict[int, list[Any]], owner: str, key: str, item: Any
+    ) -> None:
+        if (p := partition_of(owner)) in ready and self._skip.get(key, tick) <= tick:
+            mine.setdefault(p, []).append(item)
+
+    def _try(
+        self,
+        p: int,
+        fence: int,
+        items: list[Any],
+        key: Callable[[Any], str],
+        work: Callable[[list[Any]], object],
+        tick: float,
+    ) -> bool:
+        """All in one transaction; one that raises must not hold up the others."""
+        try:
+            with transaction.atomic():
+                hold(p, fence)
+                done = bool(work(items))
+            if not done:
+                self._stand = None  # it was decided on rows that had moved on
+            return done
+        except Exception as error:
+            fault = blame(error)
+            if fault not in (Blame.MESSAGE, Blame.RACE):
+                raise
+            self._stand = None
+            if len(items) > 1:
+                return any([self._try(p, fence, [item], key, work, tick) for item in items])  # noqa: C419 (every one)
+            if fault is Blame.MESSAGE:
+                log.exception("the queue cannot go on with %s", key(items[0]))
+                self._skip[key(items[0])] = tick + SKIP_S
+            else:
+                log.info("somebody was faster with %s: %s", key(items[0]), error)
+            return False
+
+
+def _end(rows: Iterable[tuple[UUID, UUID, str]], now: datetime) -> int:
+    wanted = {pk: (on, title) for pk, on, title in rows}
+    ledger = Ledger.open((), wanted, now=now)
+    for pk in wanted.keys() & ledger.missions.keys():
+        on, title = wanted[pk]
+        origin = Origin("policy", "queue", "queue", f"queue:mission:{on} was aborted")
+        ledger.tell_mission(pk, facts.DependencyFailed(on, title), origin)
+    ledger.commit()
+    return len(ledger.missions)
+
+
+def _stand(now: datetime) -> tuple[Any, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(_STAND, [now])
+        found: tuple[Any, ...] = cursor.fetchone()
+        return found
