@@ -92,7 +92,7 @@ def possible_because(mission: Mission, robot: Robot, now: datetime) -> str:
         (robot.presence_since, f"queue:{robot_id} {robot.presence}"),
         (robot.mode_since, f"queue:{robot_id} {robot.mode}"),
     ]
-    return max(((at, words) for at, words in found if at is not None and at <= now), default=(now, "queue"))[1]
+    return max(((at, words) for at, words in found if at is not None), default=(now, "queue"))[1]
 
 
 def frames(change: Change) -> list[dict[str, Any]]:

@@ -1,0 +1,194 @@
+"""The queue as tables: why a mission waits, which goes next, which robot is best. Pure, no database."""
+
+import itertools
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from missions.queue import choose, order, plan
+from missions.reasons import MissionFacts, RobotFacts, obstacle, why
+
+NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+CAN = frozenset({"navigate", "pick", "charge"})
+ELLA = RobotFacts("RB-001", "Ella", 1, CAN, charge_below_pct=25)
+GO = MissionFacts("m1", "Fetch", 1, robot=ELLA, commands=frozenset({"navigate"}), queued_at=NOW - timedelta(minutes=4))
+
+
+def ella(**over) -> MissionFacts:
+    return replace(GO, robot=replace(ELLA, **over))
+
+
+@pytest.mark.parametrize(
+    ("mission", "words"),
+    [
+        (GO, "Next: it is dispatched in a moment"),
+        (replace(GO, queued_at=None), "Ready: it runs when somebody asks it to"),
+        (replace(GO, state="executing"), ""),
+        (replace(GO, state="aborted"), ""),
+        (replace(GO, dispatched=True), "Waiting for Ella to take it"),
+        (replace(ella(presence="offline"), dispatched=True), "Waiting for Ella to take it (not online)"),
+        (replace(GO, dispatched=True, delivered=True), "Ella has it and has not accepted yet"),
+        (replace(GO, stopping=True), "Stopping: waiting for Ella to say that it stands"),
+        (replace(GO, unapproved=True), "It needs approval"),
+        (replace(GO, after=(("A", "executing"),)), "It comes after “A”"),
+        (replace(GO, after=(("A", "pending"), ("B", "pending"))), "It comes after “A” and 1 more"),
+        (replace(GO, after=(("A", "pending"), ("B", "aborted"))), "“B”, which it depends on, did not succeed"),
+        (replace(GO, not_before=NOW + timedelta(hours=2)), "It may not start before 29 Nov 14:00 UTC"),
+        (replace(GO, not_before=NOW), "Next: it is dispatched in a moment"),
+        (replace(GO, charger="Charger 1", charger_taken_by="Charge"), "Charger 1 is taken by “Charge”"),
+        (ella(retired=True), "Ella is retired"),
+        (ella(site_id=2), "Ella works at another site"),
+        (replace(GO, commands=frozenset({"drop", "pick", "custom"})), "Ella cannot custom and drop"),
+        (ella(held="Stopped by Ana: spill"), "Ella is on hold. Stopped by Ana: spill"),
+        (ella(running="Round"), "Ella is busy with “Round”"),
+        (replace(ella(running="Round"), ahead=1, behind="Next"),
+         "Ella is busy with “Round”; 2nd in Ella's queue, behind “Next”"),
+        (replace(ella(running="Charge at Charger 1", mode="charging", battery=62.4)), "Ella is charging (62 %)"),
+        (ella(presence="offline", presence_since=NOW), "Ella is offline since 29 Nov 12:00 UTC"),
+        (ella(presence="unknown"), "Ella has not been heard of"),
+        (ella(fault="wheel stuck"), "Ella has a fault: wheel stuck"),
+        (ella(mode="fault"), "Ella has a fault"),
+        (ella(mode="manual"), "Ella is driven by hand"),
+        (ella(mode="paused"), "Ella is paused"),
+        (ella(mode="charging", battery=62), "Ella is charging (62 %, free at 80 %)"),
+        (ella(mode="charging", battery=80), "Next: it is dispatched in a moment"),
+        (ella(mode="charging"), "Ella is charging (to 80 %)"),
+        (ella(mode="charging", battery=62, charge_below_pct=None), "Next: it is dispatched in a moment"),
+        (replace(ella(mode="charging", battery=26), important=True), "Next: it is dispatched in a moment"),
+        (replace(ella(mode="charging", battery=24), important=True), "Ella is charging (24 %, free at 25 %)"),
+        (ella(battery=9), "Ella has 9 % battery and must charge first"),
+        (replace(ella(battery=9), commands=frozenset({"charge"})), "Next: it is dispatched in a moment"),
+        (replace(GO, ahead=2, behind="Pallet"), "3rd in Ella's queue, behind “Pallet”"),
+        (replace(GO, ahead=11, behind="Pallet"), "12th in Ella's queue, behind “Pallet”"),
+    ],
+)  # fmt: skip
+def test_why_it_waits(mission, words):
+    assert why(mission, NOW) == words
+    ready = words.startswith(("Next:", "Ready:")) or (mission.ahead and not mission.robot.running)
+    if mission.state == "pending" and not mission.dispatched and not mission.stopping:
+        assert (obstacle(mission, NOW) is None) == bool(ready)
+
+
+def test_why_it_waits_when_no_robot_is_named():
+    anyone = replace(GO, robot=None)
+    bruno = replace(ELLA, id="RB-002", name="Bruno", running="Round")
+    held = replace(ELLA, held="Stopped by Ana")
+    weak = replace(ELLA, id="RB-003", name="Weak", capabilities=frozenset({"wait"}))
+    assert why(anyone, NOW, [weak]) == "No robot of its site can navigate"
+    assert why(anyone, NOW, []) == "No robot of its site can navigate"
+    assert why(anyone, NOW, [held, bruno, weak]) == (
+        "No robot is free: Ella is on hold. Stopped by Ana; Bruno is busy with “Round”"
+    )
+    many = [replace(bruno, id=f"RB-1{n}", name=f"R{n}") for n in range(6)]
+    assert why(anyone, NOW, many).endswith("R2 is busy with “Round”; and 3 more")
+    assert why(anyone, NOW, [bruno, ELLA]) == "Next: it is dispatched in a moment"
+    behind = replace(anyone, ahead=1, behind="B")
+    assert why(behind, NOW, [ELLA]) == "2nd in the queue for any robot, behind “B”"
+
+
+def test_a_person_takes_the_battery_upon_themselves_and_nothing_else():
+    assert obstacle(ella(battery=5), NOW, insist=True) is None
+    assert obstacle(ella(battery=5, held="Stopped"), NOW, insist=True) is not None
+
+
+FIRST = replace(GO, robot=None, first_place=(0.0, 0.0))
+
+
+def robot(n: int, **over) -> RobotFacts:
+    return replace(ELLA, **{"id": f"RB-00{n}", "name": f"R{n}"} | over)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "best", "because"),
+    [
+        ([], None, ""),
+        ([robot(1)], "RB-001", "R1: the only one that can now"),
+        ([robot(1, x=3.0, y=4.0, battery=80.0)], "RB-001", "R1: the only one that can now (5 m), 80 % battery"),
+        ([robot(1, x=9.0, y=0.0), robot(2, x=3.0, y=0.0)], "RB-002", "R2: nearest of 2 that can (3 m)"),
+        ([robot(2), robot(1)], "RB-001", "R1: best of 2 that can"),
+        ([robot(1), robot(2, x=50.0, y=0.0)], "RB-002", "R2: nearest of 2 that can (50 m)"),
+        ([robot(1, load=2), robot(2, load=1)], "RB-002", "R2: best of 2 that can"),
+        ([robot(1, x=1.0, y=0.0, battery=28.0), robot(2, x=9.0, y=0.0, battery=70.0)], "RB-002",
+         "R2: best of 2 that can (9 m), 70 % battery"),
+        ([robot(1, battery=28.0), robot(2)], "RB-002", "R2: best of 2 that can"),
+        ([robot(1), robot(2, battery=70.0)], "RB-002", "R2: best of 2 that can, 70 % battery"),
+        ([robot(1, x=1.0, y=0.0, running="X"), robot(2, x=9.0, y=0.0)], "RB-002",
+         "R2: the only one that can now (9 m); R1 is busy with “X”"),
+        ([robot(1, site_id=2), robot(2, capabilities=frozenset()), robot(3, presence="offline")], None, ""),
+    ],
+)  # fmt: skip
+def test_the_best_robot_and_why(candidates, best, because):
+    for order_given in itertools.permutations(candidates):
+        choice = choose(FIRST, order_given)
+        assert (choice.robot, choice.because) == (best, because)
+    assert set(choice.refused) == {r.id for r in candidates if obstacle(replace(FIRST, robot=r), NOW)}
+
+
+def waiting(n: int, **over) -> MissionFacts:
+    return replace(GO, **{"id": f"m{n}", "title": f"M{n}", "queued_at": NOW + timedelta(seconds=n)} | over)
+
+
+def test_priority_then_age_and_who_cannot_run_holds_up_nobody():
+    other = replace(ELLA, id="RB-002", name="Bruno")
+    missions = [
+        waiting(1, not_before=NOW + timedelta(hours=1), priority=9),
+        waiting(2),
+        waiting(3, priority=5),
+        waiting(4, robot=other),
+        waiting(5, robot=None, priority=7),  # takes the lower id, ahead of those that name it
+    ]
+    found = [(d.mission.id, d.robot.id) for d in plan(missions, [ELLA, other], NOW)]
+    assert found == [("m5", "RB-001"), ("m4", "RB-002")]
+
+
+def test_one_robot_per_charger():
+    ella, bruno = ELLA, replace(ELLA, id="RB-002")
+    charge = {"commands": frozenset({"charge"}), "charger": "Charger 1"}
+    missions = [waiting(1, robot=ella, **charge), waiting(2, robot=bruno, **charge)]
+    assert [d.mission.id for d in plan(missions, [ella, bruno], NOW)] == ["m1"]
+    elsewhere = replace(missions[1], site_id=2, robot=replace(bruno, site_id=2))
+    assert len(plan([missions[0], elsewhere], [ella, elsewhere.robot], NOW)) == 2
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_fleets_and_queues(seed):
+    """Whatever the fleet: nobody twice, nobody unfit, nobody overtaken, nothing left that could go, same every time."""
+    rng = random.Random(seed)
+    robots = [
+        robot(
+            n, presence=rng.choice(["online", "online", "offline"]), held=rng.choice(["", "", "Stopped"]),
+            mode=rng.choice(["idle", "idle", "charging", "fault"]), battery=rng.choice([None, 5.0, 50.0, 90.0]),
+            running=rng.choice(["", "", "X"]), site_id=rng.choice([1, 1, 2]), x=rng.uniform(0, 30), y=0.0,
+        )
+        for n in range(rng.randint(1, 8))
+    ]  # fmt: skip
+    missions = [
+        waiting(
+            n, robot=rng.choice([None, *robots]), priority=rng.randint(0, 2), site_id=rng.choice([1, 1, 2]),
+            not_before=rng.choice([None, None, NOW + timedelta(hours=1)]), unapproved=rng.random() < 0.1,
+            commands=rng.choice([frozenset({"navigate"}), frozenset({"drop"})]),
+        )
+        for n in range(rng.randint(0, 15))
+    ]  # fmt: skip
+    found = plan(missions, robots, NOW)
+    rng.shuffle(missions)
+    assert plan(missions, list(reversed(robots)), NOW) == found
+    taken = {d.robot.id for d in found}
+    assert len(taken) == len(found)
+    assert [order(d.mission) for d in found] == sorted(order(d.mission) for d in found)
+    for decision in found:
+        assert obstacle(replace(decision.mission, robot=decision.robot), NOW) is None
+        assert decision.robot.site_id == decision.mission.site_id
+    given = {d.mission.id for d in found}
+    for mission in missions:
+        if mission.id in given:
+            continue
+        fit = [r for r in robots if obstacle(replace(mission, robot=r), NOW) is None]
+        if mission.robot is not None:
+            fit = [r for r in fit if r.id == mission.robot.id]
+        for candidate in fit:  # whoever it could have had works on something that comes before it
+            assert candidate.id in taken
+            winner = next(d.mission for d in found if d.robot.id == candidate.id)
+            assert order(winner) < order(mission)
