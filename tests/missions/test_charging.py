@@ -8,8 +8,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet import live
+from fleet.brand_actions import edit_brand
 from fleet.live import Facts
-from fleet.models import Brand, Place, Robot
+from fleet.models import Robot
 from missions import actions, charging
 from missions.charging import Charger, Run, needs_charge, runs
 from missions.models import Mission
@@ -71,8 +72,7 @@ def test_one_that_was_sent_lately_is_not_sent_again():
 
 @pytest.fixture
 def low(site, robot, monkeypatch):
-    Brand.objects.update(charge_below_pct=25, charge_until_pct=90)
-    Place.objects.filter(name="Charger 1").update(is_charger=True)
+    edit_brand(robot.brand_id, charge_below_pct=25, charge_until_pct=90, by=SYSTEM)
     from tests.telemetry.test_queueing import says
 
     says("RB-001", "idle")
@@ -111,7 +111,7 @@ def test_a_cancelled_charge_is_not_drawn_up_again_at_once(low):
 
 
 def test_without_a_policy_nobody_asks_for_anything(low, django_assert_num_queries):
-    Brand.objects.update(charge_below_pct=None)
+    edit_brand(Robot.objects.get().brand_id, charge_below_pct=None, by=SYSTEM)
     with django_assert_num_queries(1):
         assert charging.look(timezone.now()) == []
 

@@ -3,8 +3,9 @@
 import pytest
 
 from fleet.actions import Refused
-from fleet.history import fold, sentence
+from fleet.history import AGGREGATES, fold, sentence
 from fleet.models import Event, Place
+from fleet.site_actions import remove_place
 from missions import templates
 from missions.models import Mission, Template
 from tests.actors import SYSTEM
@@ -99,13 +100,11 @@ def test_a_change_is_versioned_and_in_the_history(site, robot):
     events = list(Event.objects.filter(aggregate=f"template:{pk}").order_by("seq"))
     assert [sentence(e) for e in events] == ["Drawn up: Fetch", "Edited"]
     assert [e.site_id for e in events] == [site.pk] * 2
-    from fleet.history import AGGREGATES
-
     assert fold(AGGREGATES["template"], pk, events).row.title == "Bring {load}"
 
 
 def test_a_place_that_is_gone_is_said_when_a_mission_is_made(site, robot):
     pk = save(site)
-    Place.objects.filter(name="Dock A").delete()
+    remove_place(Place.objects.get(name="Dock A").pk, by=SYSTEM)
     with pytest.raises(Refused, match="Step 1, place: Dock A is no place"):
         templates.mission_of_template(pk, {"load": "x"}, by=SYSTEM)
