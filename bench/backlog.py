@@ -1,0 +1,61 @@
+"""Keeps a partition's backlog at a level, in a process of its own: `python -m bench.backlog 10000 B-001 B-002 …`.
+
+Prints one line when the level is reached for the first time; ends with its standard input.
+"""
+
+import asyncio
+import json
+import sys
+import threading
+import uuid
+from datetime import UTC, datetime
+
+import redis.asyncio
+
+GROUP = 200  # events stored at once
+
+
+async def keep(url: str, level: int, robots: list[str], ended: threading.Event) -> None:
+    from telemetry import stream
+
+    client = redis.asyncio.from_url(url)
+    intake, key = stream.Intake(url), stream.key(stream.partition_of(robots[0]))
+    seqs, reached = dict.fromkeys(robots, 0), False
+    while not ended.is_set():
+        [group] = await client.xinfo_groups(key)
+        if group["lag"] is None or group["lag"] < level + GROUP:
+            await asyncio.gather(*(_store(intake, robots[n % len(robots)], seqs) for n in range(GROUP)))
+        else:
+            if not reached:
+                print("there", flush=True)
+            reached = True
+            await asyncio.sleep(0.02)
+    await intake.aclose()
+    await client.aclose()
+
+
+async def _store(intake: object, robot: str, seqs: dict[str, int]) -> None:
+    """One that changes the robot's row, so that the worker holds it while it applies the batch."""
+    seqs[robot] += 1
+    msg_id = uuid.uuid4()
+    line = {
+        "v": 1, "msg_id": str(msg_id), "robot": robot, "session": 1, "channel": "critical", "seq": seqs[robot],
+        "type": "robot.state", "occurred_at": datetime.now(UTC).isoformat(),
+        "data": {"mode": ("running", "paused")[seqs[robot] % 2]},
+    }  # fmt: skip
+    await intake.store(robot, msg_id, json.dumps(line).encode(), datetime.now(UTC))  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    import django
+
+    django.setup()
+    from django.conf import settings
+
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    asyncio.run(keep(settings.REDIS_URL, int(sys.argv[1]), sys.argv[2:], ended))
+
+
+if __name__ == "__main__":
+    main()
