@@ -15,6 +15,7 @@ urlpatterns = [
     path("login/", page(LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)), name="login"),
     path("logout/", require_POST(LogoutView.as_view(next_page="login")), name="logout"),
     path("fleet/", views.fleet, name="fleet"),
+    *(path(f"fleet/{verb}", views.robots_action, {"verb": verb}, name=f"robots-{verb}") for verb in views.MANY_VERBS),
     *(
         re_path(
             rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/{verb}\Z",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -89,6 +90,34 @@ MISSION_VERBS = {
 }
 
 
+class ManyVerb(NamedTuple):
+    """A button for many robots: `run` gives a word per robot, `word` is the one for done, `done` says how many."""
+
+    permission: str
+    run: Callable[[list[str], Origin, HttpRequest], dict[str, str]]
+    word: str
+    done: str
+    nothing: str
+
+
+MANY_VERBS = {
+    "stop": ManyVerb(
+        "fleet.stop_robot",
+        lambda ids, by, request: robots.stop_robots(ids, by=by, why=request.POST.get("why", "")),
+        "stopping", "Stopping {}.", "There is no robot to stop here.",
+    ),
+    "release": ManyVerb(
+        "fleet.release_robot", lambda ids, by, request: robots.release_robots(ids, by=by),
+        "released", "Released {}.", "There was no stop to release: somebody released it before.",
+    ),
+    "explain": ManyVerb(
+        "fleet.stop_robot",
+        lambda ids, by, request: robots.explain_stops(ids, by=by, why=request.POST.get("why", "")),
+        "explained", "The reason is kept with {}.", "None of them is stopped any more.",
+    ),
+}  # fmt: skip
+
+
 @require_safe
 @login_required
 def fleet(request: HttpRequest) -> HttpResponse:
@@ -109,6 +138,8 @@ def fleet(request: HttpRequest) -> HttpResponse:
     context = {
         "sites": sites,
         "site": site,
+        "where": next((s.name for s in sites if s.pk == site or len(sites) == 1), "all sites"),
+        "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "body_class": " ".join(name for permission, name in STEER.items() if request.user.has_perm(permission)),
         # finished HTML of the templates that every push uses, autoescaped there
         **{kind: mark_safe(html) for kind, html in shown.items()},  # noqa: S308
@@ -149,9 +180,56 @@ def _act(request: HttpRequest, verb: Verb, model: type[Model], target: Any) -> H
     return _answer(request, 200, verb.done.format(outcome if isinstance(outcome, str) else target))
 
 
-def _answer(request: HttpRequest, status: int, text: str) -> HttpResponse:
+@require_POST
+def robots_action(request: HttpRequest, verb: str) -> HttpResponse:
+    """The same for many: those named, or everyone at a site (`?site=3`), or at all of the person's sites (`?site=all`)."""
+    if not request.user.is_authenticated:
+        return _answer(request, 401, "You are signed out. Sign in again, then repeat it.")
+    many = MANY_VERBS[verb]
+    if not request.user.has_perm(many.permission):
+        return _answer(request, 403, "Your role does not allow this. Ask an admin if it should.")
+    try:
+        ids = _chosen(request)
+        said = many.run(ids, by_user(request.user), request)
+    except robots.Refused as refused:
+        return _answer(request, 409, str(refused))
+    except DatabaseError as error:
+        log.warning("%s could not be done, the database does not answer: %s", request.path, error)
+        return _answer(request, 503, "Not done, or not for all: the database does not answer. Press it again.")
+    done = [robot for robot, word in said.items() if word == many.word]
+    wrong = [word for word in said.values() if word.endswith(".")]
+    text = many.done.format(f"{len(done)} robot{'' if len(done) == 1 else 's'}") if done else many.nothing
+    return _answer(request, 200, " ".join([text if done or not wrong else "", *wrong[:3]]).strip(), robots=said)
+
+
+def _chosen(request: HttpRequest) -> list[str]:
+    """Robots that the person may see; naming others is refused as if they were not there."""
+    site, visible = request.GET.get("site"), at_sites(request.user, Robot.objects.all())
+    if site is None:
+        named = list(dict.fromkeys(request.POST.get("robots", "").split()))
+        found = set(visible.filter(pk__in=named).values_list("pk", flat=True))
+        if unknown := [robot for robot in named if robot not in found]:
+            raise robots.Refused(f"There is no robot {unknown[0][:64]} at your sites. Look at the page again.")
+        return named
+    visible = visible.filter(retired_at=None)
+    if site != "all":
+        if not at_sites(request.user, Site.objects.filter(pk=_number(request, "site"))).exists():
+            raise robots.Refused("There is no such site among yours. Look at the page again.")
+        visible = visible.filter(site=_number(request, "site"))
+    return list(visible.values_list("pk", flat=True))
+
+
+def not_this_page(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """The form's token is not ours: settings.CSRF_FAILURE_VIEW."""
+    if not request.user.is_authenticated:
+        return _answer(request, 401, "You are signed out. Sign in again, then repeat it.")
+    log.info("%s refused: %s", request.path, reason)
+    return _answer(request, 403, "Not done: this page is out of date. Load it again, then repeat it.")
+
+
+def _answer(request: HttpRequest, status: int, text: str, **more: Any) -> HttpResponse:
     if "application/json" in request.headers.get("Accept", ""):
-        return JsonResponse({"text": text}, status=status)
+        return JsonResponse({"text": text, **more}, status=status)
     if status in (401, 403, 404):
         return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
     messages.add_message(request, messages.INFO if status == 200 else messages.ERROR, text)

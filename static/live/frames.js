@@ -1,5 +1,7 @@
 // Frames from the server: make room for what is new, take away what is gone, let htmx swap, then say that it is done.
+import { keepChosen } from './chosen.js';
 import { arrange, afterPush } from './order.js';
+import { showStops } from './stops.js';
 import { format } from './times.js';
 
 const HOMES = { robot: ['robots', 'article'], mission: ['missions', 'li'] };
@@ -61,6 +63,8 @@ function after(event) {
     }
   }
   afterPush(frame);
+  keepChosen(frame);
+  showStops();
   if (frame.whole) arrange();
   reply(connection, { ack: frame.n });
 }

@@ -74,14 +74,32 @@ def short(text: str, most: int = 160) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _held(hold: Hold) -> Look:
+def _held(hold: Hold, offline: bool) -> Look:
     if hold.kind == HoldKind.UNCONFIRMED:
-        return Look(BAD, "bad", "Aborted, stop not confirmed: it may still move", hold.since)
+        aborted = "Aborted, stop" if hold.mission else "Stop"
+        return Look(BAD, "bad", f"{aborted} not confirmed: it may still move", hold.since)
+    by, why = short(hold.by, 60), short(hold.why)
     if hold.kind == HoldKind.MAINTENANCE:
-        return Look(OFF, "off", f"Maintenance by {short(hold.by, 60)}", hold.since, short(hold.why), "at")
-    if hold.confirmed_at is None:
-        return Look(INFO, "ring", f"Stopping… asked by {short(hold.by, 60)}", hold.since, short(hold.why), "at")
-    return Look(BAD, "bad", f"Stopped by {short(hold.by, 60)}", hold.since, short(hold.why), "at")
+        return Look(OFF, "off", f"Maintenance by {by}", hold.since, why, "at")
+    if hold.confirmed_at is not None:
+        return Look(BAD, "bad", f"Stopped by {by}", hold.since, why, "at")
+    if offline:
+        return Look(BAD, "bad", f"Offline: told to stop when it is back. Asked by {by}", hold.asked_at, why, "at")
+    if hold.unconfirmed_at is not None:
+        return Look(BAD, "bad", f"Stop not confirmed: it may still move. Asked by {by}", hold.asked_at, why, "at")
+    return Look(INFO, "ring", f"Stopping… asked by {by}", hold.asked_at, why, "at")
+
+
+def stop_state(row: RobotRow) -> tuple[str, datetime | None]:
+    """How far a stop is, for the list of those that were asked: asked, offline, late, stands; and since when."""
+    hold = next((h for h in row.holds if h.kind == HoldKind.STOPPED), None)
+    if hold is None:
+        return "", None
+    if hold.confirmed_at is not None:
+        return "stands", hold.confirmed_at
+    if row.presence == Presence.OFFLINE:
+        return "offline", hold.asked_at
+    return ("late" if hold.unconfirmed_at else "asked"), hold.asked_at
 
 
 _WORST_HOLD = {HoldKind.UNCONFIRMED: 0, HoldKind.STOPPED: 1, HoldKind.MAINTENANCE: 2}
@@ -91,7 +109,7 @@ def robot_look(row: RobotRow, low: bool) -> Look:
     """The one thing to know about a robot now: the first of these that holds."""
     hold = min(row.holds, key=lambda h: _WORST_HOLD.get(h.kind, 3), default=None)  # type: ignore[call-overload]
     if hold is not None and hold.kind != HoldKind.MAINTENANCE:
-        return _held(hold)
+        return _held(hold, row.presence == Presence.OFFLINE)
     if row.presence == Presence.OFFLINE:
         if row.mission:
             return Look(BAD, "bad", "Offline with a mission", row.presence_since)
@@ -99,7 +117,7 @@ def robot_look(row: RobotRow, low: bool) -> Look:
     if row.fault or row.mode == Mode.FAULT:
         return Look(BAD, "bad", "Fault", row.mode_since, short(row.fault))
     if hold is not None:
-        return _held(hold)
+        return _held(hold, False)
     if row.presence == Presence.SUSPECT:
         return Look(WARN, "warn", "No word from it", row.presence_since)
     if row.mission_stop_requested_at:
@@ -179,6 +197,7 @@ def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
     done = step if row.mission_state == State.STEP_COMPLETED else max(step - 1, 0)
     releasable = [h for h in row.holds if h.kind != HoldKind.STOPPED]
     stopped = any(h.kind == HoldKind.STOPPED for h in row.holds)
+    stop, stop_at = stop_state(row)
     return {
         "id": row.id,
         "name": short(row.name, 200) or row.id,
@@ -203,7 +222,8 @@ def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
         "can_resume": bool(row.mission) and row.mission_paused_at is not None and not row.holds,
         "release": "" if stopped else (str(releasable[0].number) if releasable else ""),
         "can_release": bool(row.holds),
-        "stopping": any(h.kind == HoldKind.STOPPED and h.confirmed_at is None for h in row.holds),
+        "stop": stop,
+        "stop_at": moment(stop_at),
     }  # fmt: skip
 
 

@@ -18,7 +18,10 @@ class Hold(msgspec.Struct):
     why: str
     by: str
     since: datetime
+    asked_at: datetime | None
     confirmed_at: datetime | None
+    unconfirmed_at: datetime | None
+    mission: str | None
 
 
 class RobotRow(msgspec.Struct):
@@ -93,7 +96,8 @@ SELECT 'robot', jsonb_build_object(
   'presence', r.presence, 'presence_since', r.presence_since, 'fault', left(r.fault, {LONG}),
   'holds', COALESCE((
     SELECT jsonb_agg(jsonb_build_object('number', h.number, 'kind', h.kind, 'why', left(h.why, {LONG}), 'by', h.by,
-      'since', h.since, 'confirmed_at', h.confirmed_at) ORDER BY h.number)
+      'since', h.since, 'asked_at', h.asked_at, 'confirmed_at', h.confirmed_at, 'unconfirmed_at', h.unconfirmed_at,
+      'mission', h.mission) ORDER BY h.number)
     FROM fleet_hold h WHERE h.robot_id = r.id AND h.released_at IS NULL), '[]'),
   'next_title', (
     SELECT w.title FROM missions_mission w WHERE w.robot_id = r.id AND w.state = 'pending' AND w.dispatched_at IS NULL

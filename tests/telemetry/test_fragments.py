@@ -16,7 +16,7 @@ from telemetry.live.loading import Hold, MissionRow, RobotRow
 from telemetry.snapshots import Snapshot
 
 T0 = datetime(2026, 11, 29, 10, 31, tzinfo=UTC)
-VOID = {"use", "rect", "path", "circle"}
+VOID = {"use", "input", "rect", "path", "circle"}
 
 
 def robot(**given) -> RobotRow:
@@ -43,9 +43,9 @@ def mission(**given) -> MissionRow:
 
 
 def hold(kind="stopped", **given) -> Hold:
-    return Hold(
-        **{"number": 4, "kind": kind, "why": "blocked aisle", "by": "Ana", "since": T0, "confirmed_at": T0, **given}
-    )
+    ground = {"number": 4, "kind": kind, "why": "blocked aisle", "by": "Ana", "since": T0, "asked_at": T0,
+              "confirmed_at": T0, "unconfirmed_at": None, "mission": ON_A_MISSION["mission"]}  # fmt: skip
+    return Hold(**{**ground, **given})
 
 
 class Reader(HTMLParser):
