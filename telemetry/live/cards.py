@@ -206,7 +206,7 @@ def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
         "tone": look.tone,
         "shape": look.shape,
         "bucket": bucket(look),
-        "rank": 2 if look.tone == OK and look.shape in ("running", "paused", "manual") else RANKS[look.tone],
+        "rank": -1 if stop in ("late", "offline") else 2 if look.tone == OK and look.shape in ("running", "paused", "manual") else RANKS[look.tone],
         **_said(look),
         "step_words": _in_words(row.mission_command, row.mission_params) if running and step else "",
         "mission": row.mission,
