@@ -139,6 +139,11 @@ rule(
     "robot.hold_opened", ("robot.hold_released",), when=_unconfirmed, gone=_none_unconfirmed,
 )  # fmt: skip
 rule(
+    "stop_late", Severity.CRITICAL, "{id} was told to stop and has not said that it stands: it may still be moving",
+    "robot.stop_unconfirmed", ("robot.stop_confirmed", "robot.stop_repeated", "robot.hold_released"),
+    gone=lambda change, data: bool(data.get("holds")),
+)  # fmt: skip
+rule(
     "danger", Severity.CRITICAL, "{id} reports danger: {fault}", "robot.faulted", ("robot.fault_cleared",),
     when=lambda change, data: bool(data.get("danger")),
 )  # fmt: skip

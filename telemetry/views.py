@@ -113,7 +113,7 @@ MANY_VERBS = {
     "explain": ManyVerb(
         "fleet.stop_robot",
         lambda ids, by, request: robots.explain_stops(ids, by=by, why=request.POST.get("why", "")),
-        "explained", "The reason is kept with {}.", "None of them is stopped any more.",
+        "explained", "The reason is kept with {}.", "Nothing to add: none of them is stopped, or the reason is kept already.",
     ),
 }  # fmt: skip
 
@@ -189,7 +189,9 @@ def robots_action(request: HttpRequest, verb: str) -> HttpResponse:
     if not request.user.has_perm(many.permission):
         return _answer(request, 403, "Your role does not allow this. Ask an admin if it should.")
     try:
-        ids = _chosen(request)
+        ids, unknown = _chosen(request)
+        if unknown:
+            return _answer(request, 404, unknown)
         said = many.run(ids, by_user(request.user), request)
     except robots.Refused as refused:
         return _answer(request, 409, str(refused))
@@ -202,21 +204,21 @@ def robots_action(request: HttpRequest, verb: str) -> HttpResponse:
     return _answer(request, 200, " ".join([text if done or not wrong else "", *wrong[:3]]).strip(), robots=said)
 
 
-def _chosen(request: HttpRequest) -> list[str]:
-    """Robots that the person may see; naming others is refused as if they were not there."""
-    site, visible = request.GET.get("site"), at_sites(request.user, Robot.objects.all())
-    if site is None:
+def _chosen(request: HttpRequest) -> tuple[list[str], str]:
+    """Robots that the person may see, and, when something else was named, that it is not there."""
+    visible = at_sites(request.user, Robot.objects.all())
+    if "site" not in request.GET:
         named = list(dict.fromkeys(request.POST.get("robots", "").split()))
-        found = set(visible.filter(pk__in=named).values_list("pk", flat=True))
-        if unknown := [robot for robot in named if robot not in found]:
-            raise robots.Refused(f"There is no robot {unknown[0][:64]} at your sites. Look at the page again.")
-        return named
+        found = set(visible.filter(pk__in=[name for name in named if "\0" not in name]).values_list("pk", flat=True))
+        unknown = next((robot[:64] for robot in named if robot not in found), "")
+        return named, f"There is no robot {unknown} at your sites. Look at the page again." if unknown else ""
     visible = visible.filter(retired_at=None)
-    if site != "all":
-        if not at_sites(request.user, Site.objects.filter(pk=_number(request, "site"))).exists():
-            raise robots.Refused("There is no such site among yours. Look at the page again.")
-        visible = visible.filter(site=_number(request, "site"))
-    return list(visible.values_list("pk", flat=True))
+    if request.GET["site"] != "all":
+        site = _number(request, "site") or 0
+        if not at_sites(request.user, Site.objects.filter(pk=site)).exists():
+            return [], "There is no such site among yours. Look at the page again."
+        visible = visible.filter(site=site)
+    return list(visible.values_list("pk", flat=True)), ""
 
 
 def not_this_page(request: HttpRequest, reason: str = "") -> HttpResponse:

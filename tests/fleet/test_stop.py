@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from fleet import actions, decide
 from fleet.decide import Due, Reported, StoodStill
 from fleet.history import by_user
-from fleet.models import Command, Event, Hold, Robot
+from fleet.models import Alert, Command, Event, Hold, Robot
 from missions import actions as missions
 from missions.ledger import Ledger
 from tests.actors import START, SYSTEM, online
@@ -272,3 +272,13 @@ def test_a_robot_whose_row_is_held_keeps_no_other_waiting(site, brand, monkeypat
     holder.join()
     assert order[-1] == "RB-002"
     assert Hold.objects.count() == 5
+
+
+def test_an_alert_is_open_until_its_word_or_somebody_asks_again(stop):
+    asked = stop().created_at
+    passes(15)
+    [alert] = Alert.objects.filter(cleared_at=None)
+    assert (alert.severity, alert.cause) == ("critical", f"stop_late:robot:{ROBOT}")
+    passes(40)
+    told(StoodStill(7, 1, asked), START + timedelta(seconds=60))
+    assert not Alert.objects.filter(cleared_at=None).exists()

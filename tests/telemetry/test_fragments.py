@@ -107,6 +107,12 @@ def card(row: RobotRow, snapshot: Snapshot | None = None) -> str:
         (robot(holds=[hold()]), 80, "bad", "bad", "bad", "Stopped by Ana, 10:31 UTC: blocked aisle"),
         (robot(holds=[hold(confirmed_at=None)]), 80, "info", "ring", "running",
          "Stopping… asked by Ana, 10:31 UTC: blocked aisle"),
+        (robot(holds=[hold(confirmed_at=None, unconfirmed_at=T0)]), 80, "bad", "bad", "bad",
+         "Stop not confirmed: it may still move. Asked by Ana, 10:31 UTC: blocked aisle"),
+        (robot(holds=[hold(confirmed_at=None, unconfirmed_at=T0)], presence="offline"), 80, "bad", "bad", "bad",
+         "Offline: told to stop when it is back. Asked by Ana, 10:31 UTC: blocked aisle"),
+        (robot(holds=[hold("unconfirmed", mission=None)]), 80, "bad", "bad", "bad",
+         "Stop not confirmed: it may still move since 10:31 UTC"),
         (robot(holds=[hold(), hold("unconfirmed")], presence="offline"), 80, "bad", "bad", "bad",
          "Aborted, stop not confirmed: it may still move since 10:31 UTC"),
         (robot(holds=[hold("maintenance", why="new tyres")]), 80, "off", "off", "off",
@@ -197,7 +203,7 @@ def test_text_of_others_is_text(text):
         assert (reader.roots, reader.depth) == (1, 0)
         names = {tag for tag, _ in reader.elements}
         assert names <= {"article", "header", "svg", "use", "h3", "bdi", "span", "p", "b", "time", "div", "progress",
-                         "footer", "button", "a", "li"}  # fmt: skip
+                         "footer", "button", "a", "li", "input"}  # fmt: skip
         assert not {a for _, attributes in reader.elements for a in attributes if a.startswith(("on", "style"))}
         assert [i for i, (_, attributes) in enumerate(reader.elements) if "hx-swap-oob" in attributes] == [0]
         assert not re.search(r"<(hx-|head[\s>]|title|script|img)", fragment.html)
@@ -287,3 +293,26 @@ def test_vendored_files_are_unchanged():
     listed = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines())
     assert listed.keys() | {"SHA256SUMS", "README.md"} == {path.name for path in folder.iterdir()}
     assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in listed} == listed
+
+
+@pytest.mark.parametrize(
+    ("row", "state"),
+    [
+        (robot(), None),
+        (robot(holds=[hold("maintenance")]), None),
+        (robot(holds=[hold()]), "stands"),
+        (robot(holds=[hold()], presence="offline"), "stands"),
+        (robot(holds=[hold(confirmed_at=None)]), "asked"),
+        (robot(holds=[hold(confirmed_at=None, unconfirmed_at=T0)]), "late"),
+        (robot(holds=[hold(confirmed_at=None, unconfirmed_at=T0)], presence="offline"), "offline"),
+    ],
+)
+def test_the_card_carries_how_far_a_stop_is(row, state):
+    [(_, article), *_] = Reader(card(row)).elements
+    assert article.get("data-stop") == state
+    assert article.get("data-stop-at") == (None if state is None else T0.isoformat(timespec="milliseconds"))
+
+
+def test_who_may_still_be_moving_comes_first():
+    late = fragments.shell(robot(holds=[hold(confirmed_at=None, unconfirmed_at=T0)], name="Zoe"), low=False)
+    assert late.rank < fragments.shell(robot(holds=[hold()]), low=False).rank
