@@ -8,10 +8,11 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         from fleet import live
-        from telemetry import metrics, snapshots
+        from telemetry import evidence, metrics, snapshots
         from telemetry.live import dirty, revocation
 
         live.source = snapshots.facts
         dirty.connect()
         metrics.connect()
         revocation.connect()
+        evidence.connect()
