@@ -56,7 +56,8 @@ def lines(events: list[Event]) -> list[Line]:
 class EventAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.export_view)
-        return [path("export.<str:kind>", view, name="fleet_event_export"), *super().get_urls()]
+        own = [path(f"export.{kind}", view, {"kind": kind}, name="fleet_event_export") for kind in FORMATS]
+        return own + super().get_urls()
 
     def _check(self, request: HttpRequest) -> None:
         if not self.has_view_permission(request) or request.method not in ("GET", "HEAD"):
@@ -70,7 +71,7 @@ class EventAdmin(ReadOnlyAdmin):
         context = {
             **self.admin_site.each_context(request), "opts": self.opts, "title": "Audit", "form": question,
             "asked": any(value for name, value in request.GET.items() if name != "older"), **self._page(request, question),
-            "exports": [(kind, reverse("admin:fleet_event_export", args=[kind])) for kind in FORMATS],
+            "exports": [(kind, reverse("admin:fleet_event_export", kwargs={"kind": kind})) for kind in FORMATS],
         }  # fmt: skip
         return TemplateResponse(request, "admin/drover/audit.html", context)
 
@@ -96,8 +97,6 @@ class EventAdmin(ReadOnlyAdmin):
 
     def export_view(self, request: HttpRequest, kind: str) -> HttpResponse | Streamed:
         self._check(request)
-        if kind not in FORMATS:
-            raise Http404("Events are exported as csv or jsonl.")
         if any("\x00" in value for value in request.GET.values()):
             return redirect(request.path)
         question = audit.Question(request.GET, request.user)
@@ -135,4 +134,7 @@ class EventAdmin(ReadOnlyAdmin):
         return found
 
     def history_view(self, request: Any, object_id: str, extra_context: Any = None) -> HttpResponse:
+        self._check(request)
+        if self.get_object(request, unquote(object_id)) is None:
+            raise Http404(f"There is no event {unquote(object_id)!r}.")
         return redirect("admin:fleet_event_change", object_id)

@@ -190,6 +190,11 @@ LINES = {
     "admin/jsi18n/": Line(get=STAFF),
     "admin/<app_label>/": Line(get=STAFF, post=STAFF),
     "admin/<url>": Line(get=Rule(EVERY_ROLE, absent_for=EVERY_ROLE), post=Rule(EVERY_ROLE, absent_for=EVERY_ROLE)),
+    # the audit is looked at; nobody changes anything there
+    "admin/fleet/event/": Line(get=may(EVERY_ROLE), post=may(NOBODY)),
+    "admin/fleet/event/export.csv": Line(get=may(EVERY_ROLE), post=may(NOBODY)),
+    "admin/fleet/event/export.jsonl": Line(get=may(EVERY_ROLE), post=may(NOBODY)),
+    "admin/fleet/event/<path:object_id>/history/": Line(get=here(EVERY_ROLE), post=here(NOBODY)),
     "admin/missions/mission/check/": Line(post=may(STEER)),  # what the form asks as one types
     "admin/auth/user/<id>/password/": Line(get=here(ADMIN), post=here(ADMIN)),
     "admin/fleet/site/<path:object_id>/map/": Line(get=here(ADMIN), post=here(ADMIN)),

@@ -277,7 +277,15 @@ def test_nobody_without_the_permission(aborted, outsider, client):
 def test_nothing_here_can_be_changed(aborted, who, client, request):
     client.force_login(request.getfixturevalue(who))
     event = Event.objects.filter(site_id=aborted.site_id).first()
-    paths = ["", "add/", f"{event.pk}/change/", f"{event.pk}/delete/", "export.csv", "export.jsonl"]
+    paths = [
+        "",
+        "add/",
+        f"{event.pk}/change/",
+        f"{event.pk}/delete/",
+        f"{event.pk}/history/",
+        "export.csv",
+        "export.jsonl",
+    ]
     for path in paths:
         assert client.post(LIST + path, {"post": "yes", "_save": "1"}).status_code == 403, path
 
@@ -298,7 +306,7 @@ def test_find_who_aborted_yesterdays_mission_and_why_and_export_it(aborted, audi
     [_ended, asked_for] = found.context["lines"]
     assert (asked_for.who, asked_for.about.name) == ("Ana", "Fetch")
     assert "wrong pallet" in asked_for.words
-    export = reverse("admin:fleet_event_export", args=["csv"])
+    export = reverse("admin:fleet_event_export", kwargs={"kind": "csv"})
     query = urlencode({"period": "yesterday", "reason": "operator"})
     assert f"{export}?{query}" in found.content.decode().replace("&amp;", "&")
     rows = b"".join(client.get(f"{export}?{query}").streaming_content).decode().splitlines()
