@@ -144,6 +144,19 @@ class Custom(Activity):
         return left
 
 
+class Failing(Activity):
+    """Any step on a bad day: it takes a while and comes to nothing."""
+
+    def duration_s(self) -> float:
+        return CUSTOM_S
+
+    def __call__(self, body: Body, seconds: float) -> float:
+        self.act(body, seconds)
+        if self.done:
+            raise CannotDo("it was told to fail")
+        return 0.0
+
+
 ACTIVITIES: dict[str, Callable[[dict[str, Any]], Activity]] = {
     "navigate": Navigate,
     "pick": Handle,

@@ -156,6 +156,7 @@ def _simulated(robot: Robot, token: str, index: int) -> dict[str, Any]:
         "brand": robot.brand.name,
         "capabilities": robot.brand.capabilities,
         "places": places,
+        "transport": "http" if index % 6 == 5 else "ws",
         "start": places[index // len(SITES) % len(places)]["name"] if places else "",
     }
 

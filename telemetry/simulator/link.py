@@ -1,4 +1,7 @@
-"""A simulated robot's side of the socket: connect, hello, send what the outbox holds, obey, come back after a loss."""
+"""A simulated robot's link: hello, send what the outbox holds, obey, come back after a loss. Over a socket here.
+
+`telemetry.simulator.requests` has the same over HTTP.
+"""
 
 import asyncio
 import logging
@@ -6,7 +9,7 @@ import random
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, WebSocketException
 
 from telemetry.protocol import COME_BACK, HEARTBEAT_S, REPLACED, UNAUTHORISED
+from telemetry.simulator.faults import Faults
 from telemetry.simulator.outbox import Outbox
 
 log = logging.getLogger("robot")
@@ -27,6 +31,14 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+class LinkLost(Exception):
+    """The site has ended it. `code` as a close code, 0 when there is none."""
+
+    def __init__(self, why: str, code: int = 0) -> None:
+        super().__init__(why)
+        self.code = code
+
+
 class Link:
     """Keeps one robot connected. `obey(command)` acts, `greet()` follows each welcome, `battery()` goes with heartbeats.
 
@@ -36,17 +48,15 @@ class Link:
     def __init__(
         self, url: str, token: str, robot: str, outbox: Outbox, *, obey: Callable[[dict[str, Any]], None],
         greet: Callable[[], None], keep: Callable[[], None], battery: Callable[[], float], chance: random.Random,
+        faults: Faults | None = None,
     ) -> None:  # fmt: skip
         self._url, self._token, self._robot, self._outbox = url, token, robot, outbox
         self._obey, self._greet, self._keep, self._battery, self._chance = obey, greet, keep, battery, chance
-        self._socket: ClientConnection | None = None
+        self._faults = faults or Faults(robot)
+        self.is_up = False
         self._news = asyncio.Event()
         self.obeyed: OrderedDict[str, None] = OrderedDict()
         self._failures = 0
-
-    @property
-    def is_up(self) -> bool:
-        return self._socket is not None
 
     def news(self) -> None:
         """The outbox has something new."""
@@ -54,11 +64,50 @@ class Link:
 
     async def tell(self, type: str, data: dict[str, Any]) -> None:
         """Send something that may be lost."""
-        if self._socket is not None:
-            try:
-                await self._socket.send(self._outbox.lossy(type, data, datetime.now(UTC)))
-            except WebSocketException:
-                self._socket = None
+        raise NotImplementedError
+
+    async def _talk(self) -> None:
+        """One link from its hello to its end."""
+        raise NotImplementedError
+
+    def _begin(self, welcome: dict[str, Any]) -> None:
+        self._outbox.begin(welcome["session"], welcome["applied"])
+        self._greet()
+        self.is_up, self._failures = True, 0
+        self._news.set()
+
+    def _learn(self, verdict: dict[str, Any]) -> None:
+        """An acknowledgement of the site."""
+        if verdict["verdict"] == "seen":
+            self._outbox.applied(verdict.get("applied", {}))
+        elif verdict["verdict"] in ("stored", "duplicate", "invalid") and verdict["msg_id"]:
+            self._outbox.acknowledged(verdict["msg_id"], verdict["verdict"])
+        if verdict["verdict"] == "invalid":
+            log.error("%s: the site refuses %s: %s", self._robot, verdict.get("field"), verdict.get("reason"))
+
+    def _take(self, command: dict[str, Any]) -> bool:
+        """Carry it out once. True: it can be acknowledged."""
+        heard = self._faults.command(command)
+        if heard is None:
+            return False
+        if heard["msg_id"] not in self.obeyed:
+            self.obeyed[heard["msg_id"]] = None
+            while len(self.obeyed) > REMEMBERED:
+                self.obeyed.popitem(last=False)
+            self._obey(heard)
+        return True
+
+    async def _first_to_end(self, *work: Coroutine[Any, Any, None]) -> None:
+        """Until one of them ends or fails; then none is left."""
+        tasks = [asyncio.create_task(coroutine) for coroutine in work]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def run(self) -> None:
         """Connect for ever."""
@@ -66,17 +115,34 @@ class Link:
             pause = 0.0
             try:
                 await self._talk()
-            except (OSError, TimeoutError, InvalidHandshake, WebSocketException) as error:
-                code = getattr(getattr(error, "rcvd", None), "code", None)
-                pause = LONG_S.get(code or 0, 0.0)
-                log.warning("%s: link lost (%s)", self._robot, code if code else type(error).__name__)
+            except (OSError, TimeoutError, InvalidHandshake, WebSocketException, LinkLost) as error:
+                code = getattr(getattr(error, "rcvd", error), "code", 0)
+                pause = LONG_S.get(code, 0.0)
+                log.warning("%s: link lost (%s)", self._robot, code or f"{type(error).__name__} {error}")
                 if code == COME_BACK:
                     self._failures = 0
             finally:
-                self._socket = None
+                self.is_up = False
             pause = pause or BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
             self._failures += 1
             await asyncio.sleep(pause * self._chance.uniform(0.5, 1.5))
+
+
+class SocketLink(Link):
+    """Over a WebSocket."""
+
+    _socket: ClientConnection
+
+    async def tell(self, type: str, data: dict[str, Any]) -> None:
+        if self.is_up:
+            try:
+                await self._send_all([self._outbox.lossy(type, data, self._faults.clock(datetime.now(UTC)))])
+            except WebSocketException:
+                self.is_up = False
+
+    async def _send_all(self, texts: list[str]) -> None:
+        for text in self._faults.send(texts, time.monotonic()):
+            await self._socket.send(text)
 
     async def _talk(self) -> None:
         headers = {"Authorization": f"Bearer {self._token}"}
@@ -95,53 +161,33 @@ class Link:
                 welcome = _decode(await socket.recv())
             if welcome.get("type") != "welcome":
                 raise ConnectionError(f"not welcomed: {welcome}")
-            self._outbox.begin(welcome["session"], welcome["applied"])
-            self._greet()
-            self._socket, self._failures = socket, 0
-            self._news.set()
-            work = [self._hear(socket), self._send(socket), self._beat(welcome.get("heartbeat_s", HEARTBEAT_S))]
-            tasks = [asyncio.create_task(coroutine) for coroutine in work]
+            self._socket = socket
+            self._begin(welcome)
             try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
+                beat_s = welcome.get("heartbeat_s", HEARTBEAT_S)
+                await self._first_to_end(self._hear(socket), self._send(), self._beat(beat_s))
             except asyncio.CancelledError:
                 socket.transport.close()  # the robot is switched off: it does not wait for the site to say goodbye
                 raise
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _hear(self, socket: ClientConnection) -> None:
         while True:
             async with asyncio.timeout(SILENT_S):
                 frame = _decode(await socket.recv())
             if frame["type"] == "ack":
-                if frame["verdict"] == "seen":
-                    self._outbox.applied(frame["applied"])
-                elif frame["msg_id"]:
-                    self._outbox.acknowledged(frame["msg_id"], frame["verdict"])
-                if frame["verdict"] == "invalid":
-                    log.error("%s: the site refuses %s: %s", self._robot, frame.get("field"), frame.get("reason"))
+                self._learn(frame)
                 self._news.set()
-            elif frame["type"] != "welcome":
-                if frame["msg_id"] not in self.obeyed:
-                    self.obeyed[frame["msg_id"]] = None
-                    while len(self.obeyed) > REMEMBERED:
-                        self.obeyed.popitem(last=False)
-                    self._obey(frame)
+            elif frame["type"] != "welcome" and self._take(frame):
                 self._keep()
                 await socket.send(_encode({"type": "ack", "msg_id": frame["msg_id"]}).decode())
 
-    async def _send(self, socket: ClientConnection) -> None:
+    async def _send(self) -> None:
         while True:
             self._keep()
-            for text in self._outbox.due(time.monotonic()):
-                await socket.send(text)
+            await self._send_all(self._outbox.due(time.monotonic()))
             self._news.clear()
             try:
-                async with asyncio.timeout(1.0):
+                async with asyncio.timeout(0.1 if self._faults.holds_up else 1.0):
                     await self._news.wait()
             except TimeoutError:
                 pass  # time to look whether something is overdue

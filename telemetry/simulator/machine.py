@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from telemetry.simulator.activities import ACTIVITIES, Activity, Body, CannotDo, Place
+from telemetry.simulator.activities import ACTIVITIES, Activity, Body, CannotDo, Failing, Place
 from telemetry.simulator.memory import ActivityMemory, MachineMemory, Mode, WorkMemory
 
 REMEMBERED = 200  # dispatches whose end is known
@@ -58,6 +58,7 @@ class Machine:
     speed_up: float = 1.0
     seed: int = 0
     now: float = 0.0
+    fails: Callable[[], bool] = lambda: False  # asked at each try of a step
     body: Body = field(init=False)
     work: Work | None = None
     latched: bool = False  # stopped, until released
@@ -159,7 +160,8 @@ class Machine:
         step = work.steps[number - 1]
         work.number, work.failed = number, False
         work.attempt = attempt or step.get("attempt", 1)
-        work.activity = ACTIVITIES[step["command"]](step.get("params") or {})
+        activity = Failing if self.fails() else ACTIVITIES[step["command"]]
+        work.activity = activity(step.get("params") or {})
         return [self._about(work, "mission.step_started")]
 
     def _end(self, work: Work, how: str, *words: Event) -> list[Event]:

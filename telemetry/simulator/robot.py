@@ -14,16 +14,19 @@ import time
 from collections import OrderedDict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from telemetry.simulator.activities import Place
-from telemetry.simulator.link import Link
+from telemetry.simulator.faults import Faults, freeze
+from telemetry.simulator.link import Link, SocketLink
 from telemetry.simulator.machine import Event, Machine
 from telemetry.simulator.memory import Disk, Memory
 from telemetry.simulator.outbox import Outbox
+from telemetry.simulator.requests import RequestLink
 
+log = logging.getLogger("robot")
 TICK_S = 0.1
 MOVING_S, RESTING_S = 0.5, 5.0  # between telemetry messages
 KEEP_MOVING_S, KEEP_RESTING_S = 3.0, 60.0  # between writes of the memory for mere movement or drain
@@ -41,6 +44,11 @@ class Config(msgspec.Struct):
     speed_up: float = 1.0
     seed: int = 0
     memory: str = ""  # file; without one the robot keeps nothing
+    transport: Literal["ws", "http"] = "ws"
+    faults: dict[str, float] = {}  # as telemetry.simulator.faults has them
+
+
+LINKS: dict[str, type[Link]] = {"ws": SocketLink, "http": RequestLink}
 
 
 class Robot:
@@ -51,10 +59,13 @@ class Robot:
         self.machine = Machine(
             config.id, config.capabilities, config.places, config.start, config.speed_up, config.seed, time.monotonic()
         )
+        self.faults = Faults(config.id, config.faults, config.seed)
+        self.machine.fails = lambda: self.faults.happens("fail")
         self.outbox = Outbox(config.id)
-        self.link = Link(
+        self.link = LINKS[config.transport](
             config.url, config.token, config.id, self.outbox, obey=self._obey, greet=self._greet, keep=self._keep,
             battery=lambda: self.machine.body.battery, chance=random.Random(f"{config.seed} {config.id} link"),
+            faults=self.faults,
         )  # fmt: skip
         self.disk = Disk(config.id, Path(config.memory) if config.memory else None)
         self._telemetry_due = 0.0
@@ -83,8 +94,8 @@ class Robot:
             self._keep_due = now + (KEEP_MOVING_S if working else KEEP_RESTING_S)
 
     def _say(self, events: list[Event]) -> None:
-        for event in events:
-            self.outbox.add(event, datetime.now(UTC))
+        for event in self.faults.events(events):
+            self.outbox.add(event, self.faults.clock(datetime.now(UTC)))
         if events:
             self._keep_due = 0.0
             self.link.news()
@@ -98,6 +109,10 @@ class Robot:
         self._telemetry_due = 0.0
 
     async def step(self, now: float) -> None:
+        trouble = self.faults.pulse(now)
+        if trouble:
+            log.warning("%s: %s, as it was told to", self.id, trouble)
+            TROUBLES[trouble]()
         moved = self.machine.body.speed > 0
         self._say(self.machine.step(now))
         self._keep()
@@ -120,6 +135,14 @@ class Robot:
                 self._keep_due = 0.0
                 self._keep()
                 raise
+
+
+def _crash() -> None:
+    """As a `kill -9`: nothing is kept that was not kept before."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+TROUBLES = {"crash": _crash, "freeze": freeze}
 
 
 async def _main(config: Config) -> None:

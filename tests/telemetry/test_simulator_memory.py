@@ -343,8 +343,9 @@ async def test_it_is_written_before_an_acknowledgement_or_a_critical_message_lea
     assert log == ["write ['m']", "ack", "ack"]
     log.clear()
     robot._greet()
+    robot.link._socket = Wire(log)
     with pytest.raises(ConnectionError):
-        await robot.link._send(Wire(log))
+        await robot.link._send()
     assert log == ["write ['m']", "robot.stopped"]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from telemetry.simulator import faults
 from telemetry.simulator.memory import MEMORIES, file_of
 from telemetry.simulator.pack import Pack
 
@@ -26,17 +27,28 @@ class Command(BaseCommand):
         parser.add_argument("--count", type=int, help="Only the first so many (all).")
         parser.add_argument("--speed-up", type=float, default=1.0, help="Simulated time runs so many times faster (1).")
         parser.add_argument("--seed", type=int, default=1, help="Chance is the same for the same seed (1).")
+        parser.add_argument(
+            "--transport", choices=("ws", "http"), help="All robots talk this way (each as robots.json says; most ws)."
+        )
+        parser.add_argument(
+            "--faults", default="", metavar="NAME=VALUE,…", help=f"What goes wrong, by chance: {_described()}."
+        )
         parser.add_argument("--file", type=Path, default=settings.VAR / "robots.json", help="robots.json to read.")
 
     def handle(self, *, count: int | None, speed_up: float, seed: int, file: Path, **options: Any) -> None:
         if speed_up <= 0:
             raise CommandError("--speed-up must be more than 0.")
         try:
+            wrong = faults.parse(options["faults"])
+        except ValueError as error:
+            raise CommandError(f"--faults: {error}.") from None
+        try:
             demo = json.loads(file.read_text())
             configs = [
                 {key: robot[key] for key in ("id", "token", "capabilities")}
                 | {"places": [[p["name"], p["x"], p["y"], p.get("theta", 0.0)] for p in robot["places"]]}
                 | {"start": robot.get("start", ""), "url": demo["url"], "speed_up": speed_up, "seed": seed}
+                | {"transport": options["transport"] or robot.get("transport", "ws"), "faults": wrong}
                 | {"memory": str(file_of(file.parent / MEMORIES, robot["id"]))}
                 for robot in demo["robots"][:count]
             ]
@@ -48,6 +60,10 @@ class Command(BaseCommand):
             raise CommandError(f"{file} names no robots.")
         with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(_run(configs))
+
+
+def _described() -> str:
+    return "; ".join(f"{name} ({fault.unit}): {fault.what}" for name, fault in faults.FAULTS.items())
 
 
 async def _run(configs: list[dict[str, Any]]) -> None:
