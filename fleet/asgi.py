@@ -13,7 +13,7 @@ from django.urls import path, re_path
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 http = get_asgi_application()  # before any consumer is imported
 
-from fleet import startup  # noqa: E402
+from fleet import patience, startup  # noqa: E402
 from telemetry.gateways.http import PREFIX, robot_http  # noqa: E402
 from telemetry.gateways.ws import robot_socket  # noqa: E402
 from telemetry.live.consumer import live_page  # noqa: E402
@@ -21,6 +21,7 @@ from telemetry.live.consumer import live_page  # noqa: E402
 startup.check()
 if not startup.in_tests():
     connection_created.connect(startup.bound_statements, dispatch_uid="web.statements")
+patience.install()
 
 
 async def nowhere(scope: Any, receive: Any, send: Any) -> None:

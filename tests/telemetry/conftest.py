@@ -1,4 +1,4 @@
-"""A worker, its clock, and the streams it reads, empty."""
+"""A worker, its clock, and the streams it reads, empty; a real server."""
 
 import pytest
 import redis
@@ -7,6 +7,7 @@ from django.conf import settings
 from telemetry import snapshots
 from telemetry.worker import Worker
 from tests.telemetry.robots_talk import Clock
+from tests.telemetry.served import served
 
 
 @pytest.fixture
@@ -31,3 +32,10 @@ def worker(durable, db, monkeypatch):
     worker.partitions.lease_s = 600
     yield worker
     worker.streams.close()
+
+
+@pytest.fixture
+def server(durable, robot):
+    """A real web process, and the address of its robots' socket."""
+    with served() as (process, port):
+        yield process, f"ws://127.0.0.1:{port}/robot/v1/ws"

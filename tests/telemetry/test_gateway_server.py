@@ -2,17 +2,9 @@
 
 import asyncio
 import json
-import os
-import re
-import socket
-import subprocess
-import sys
 import uuid
 
 import pytest
-from django.conf import settings
-from django.db import connection
-from psycopg.conninfo import make_conninfo
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -22,27 +14,6 @@ from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
-
-
-@pytest.fixture
-def server(durable, robot):
-    """daphne on a free port, with this test's database; its log has no traceback at the end."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(64)
-        os.set_inheritable(listener.fileno(), True)
-        database = make_conninfo(os.environ["DATABASE_URL"], dbname=connection.settings_dict["NAME"])
-        process = subprocess.Popen(
-            [sys.executable, "-m", "daphne", "-v", "0", "--fd", str(listener.fileno()), "fleet.asgi:application"],
-            cwd=settings.BASE_DIR, pass_fds=[listener.fileno()], stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"DATABASE_URL": database, "SECRET_KEY": "x" * 50},
-        )  # fmt: skip
-        try:
-            yield process, f"ws://127.0.0.1:{listener.getsockname()[1]}/robot/v1/ws"
-        finally:
-            process.terminate()
-            log = process.communicate(timeout=10)[1]
-        assert not re.search("Traceback", log), log
 
 
 @pytest.fixture
