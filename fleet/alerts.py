@@ -26,14 +26,14 @@ RANK = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 def raise_alert(
     cause: str, *, severity: str, text: str, subject: str = SYSTEM, site: int | None = None, robot: str = "",
-    lasts: bool = True, urgent: bool = False, now: datetime | None = None,
+    lasts: bool = True, urgent: bool = False, times: int = 1, now: datetime | None = None,
 ) -> None:  # fmt: skip
     """Open an alert for a cause that is no event, or count it when it is open. Part of the caller's transaction, if any.
 
     `lasts`: somebody will call `clear_alert`; otherwise a person's acknowledgement ends it.
     """
     now = now or timezone.now()
-    one = Raise(cause, str(Severity(severity)), subject, robot, site, bounded(text), lasts, urgent)
+    one = Raise(cause, str(Severity(severity)), subject, robot, site, bounded(text), lasts, urgent, times)
     with transaction.atomic():
         commit(settle(Effects(raises={cause: one}), now, origin=Origin("system", actor_name="Drover")), now=now)
 

@@ -1,18 +1,21 @@
 """Alerts that missions raise: their lines of the table in fleet/alert_rules.py."""
 
+from collections import Counter
+from datetime import datetime
 from typing import Any
 
 from fleet.alert_rules import rule
+from fleet.alerts import raise_alert
 from fleet.history import Change
-from fleet.models import Severity
-from missions.models import AbortReason
+from fleet.models import Robot, Severity
+from missions.models import AbortReason, Importance
 
 # ended by a person's wish, or by the end of another mission, which has an alert of its own
 QUIET = {AbortReason.OPERATOR, AbortReason.DEPENDENCY_FAILED}
 
 
 def important(change: Change) -> bool:
-    return getattr(change.row, "importance", "") == "important"
+    return bool(change.row.importance == Importance.IMPORTANT)
 
 
 def _by_importance(change: Change) -> Severity:
@@ -45,3 +48,16 @@ rule(
     "waits_long", Severity.WARNING, "“{title}” still waits: {because}", "mission.waits_long",
     ("mission.dispatched", "mission.withdrawn", "mission.edited", *_ENDED), urgent=important,
 )  # fmt: skip
+
+
+def buried(letters: list[tuple[str, str, str]], now: datetime) -> None:
+    """Messages became dead letters (robot, kind, why): one alert per robot, which counts, in the same transaction."""
+    robots = dict(Robot.objects.filter(pk__in={robot for robot, _, _ in letters}).values_list("pk", "site_id"))
+    counts = Counter(robot for robot, _, _ in letters)
+    for robot, kind, why in sorted(letters):
+        if times := counts.pop(robot, 0):
+            raise_alert(
+                f"dead_letter:robot:{robot}", severity=Severity.WARNING, subject=f"robot:{robot}", robot=robot,
+                site=robots.get(robot), lasts=False, times=times, now=now,
+                text=f"Dead letter of {robot}: {kind or 'a message'} could not be applied or delivered: {why}",
+            )  # fmt: skip

@@ -16,6 +16,7 @@ from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Brand, Command, CommandState, Presence
 from missions import decide as mission_rules
 from missions import facts
+from missions.alert_rules import buried
 from missions.models import OPEN, DeadLetter, Direction, Mission, State
 
 
@@ -118,6 +119,7 @@ class Ledger:
         commit(changes, now=self.now)
 
     def _bury(self, changes: Iterable[Change]) -> None:
+        letters = []
         for change in changes:
             dying = Q()
             for kinds, state, to in change.command_moves:
@@ -128,6 +130,9 @@ class Ledger:
                     direction=Direction.OUT, robot_id=dead.robot_id, msg_id=dead.pk, kind=dead.kind, body=dead.body,
                     reason=change.row.abort_detail, tries=change.row.accept_tries, created_at=self.now,
                 )  # fmt: skip
+                letters.append((dead.robot_id, dead.kind, change.row.abort_detail))
+        if letters:
+            buried(letters, self.now)
 
 
 def _of(robot_ids: list[str], named: list[UUID]) -> list[UUID]:

@@ -16,6 +16,7 @@ import psycopg
 from django.db import connection, transaction
 
 from fleet import logs
+from missions.alert_rules import buried
 from missions.ledger import Ledger
 from missions.models import Direction
 from telemetry import metrics, translate, watermarks
@@ -133,6 +134,7 @@ def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
                 for m in dead
             ],
         )  # fmt: skip
+        buried([(m.entry.robot_id, m.up.type if m.up else "", m.reason) for m in dead], now)
     watermarks.move(cursor, [(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up])
     rows = [
         (m.entry.robot_id, m.entry.msg_id, m.up.session if m.up else 0, m.up.seq if m.up else 0,

@@ -1,14 +1,23 @@
 """What the start page of the admin says: counts, and what needs a decision. Only what the user may see."""
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models.functions import Now
 from django.urls import reverse
+from django.utils import timezone
 
 from fleet.access import at_sites
+from fleet.admin.alerts import SAID
+from fleet.admin.timeline import ago
+from fleet.alerts import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.wording import PRESENCES, Said
 from missions.models import OPEN, DeadLetter, Mission, State
+from telemetry.models import Partition
+
+ALERTS = 12  # on the start page
 
 
 class Line(NamedTuple):
@@ -19,6 +28,16 @@ class Line(NamedTuple):
     url: str
 
 
+class Notice(NamedTuple):
+    """An open alert. `by` has acknowledged it, if anybody."""
+
+    said: Said
+    words: str
+    url: str
+    since: str
+    by: str
+
+
 class Tile(NamedTuple):
     number: int
     label: str
@@ -27,8 +46,8 @@ class Tile(NamedTuple):
 
 
 def overview(user: Any) -> dict[str, Any]:
-    """Context of the start page. At most four queries."""
-    robots, missions, needs = [], [], []
+    """Context of the start page. A fixed number of queries."""
+    robots, missions, needs, alerts = [], [], _worker(), []
     if user.has_perm("fleet.view_robot"):
         robots = _robots(user)
         needs += _needs_of_robots(user)
@@ -36,7 +55,37 @@ def overview(user: Any) -> dict[str, Any]:
         missions = _missions(user)
     if user.has_perm("missions.view_deadletter"):
         needs += _dead_letters(user)
-    return {"robots": robots, "missions": missions, "needs": needs}
+    if user.has_perm("missions.view_mission"):
+        needs += _approvals(user)
+    if user.has_perm("fleet.view_alert"):
+        alerts = open_alerts(user)
+    shown, now = alerts[:ALERTS], timezone.now()
+    return {
+        "robots": robots, "missions": missions, "needs": needs, "alerts": [_alert(a, now) for a in shown],
+        "more_alerts": len(alerts) - len(shown),
+    }  # fmt: skip
+
+
+def _alert(alert: Any, now: datetime) -> Notice:
+    times = f", {alert.count} times" if alert.count > 1 else ""
+    url = reverse("admin:fleet_alert_change", args=[alert.pk])
+    return Notice(SAID[alert.severity], alert.text, url, f"{ago(alert.opened_at, now)}{times}", alert.acknowledged_by)
+
+
+def _worker() -> list[Line]:
+    """Without a worker nobody opens an alert about it, so the page looks itself."""
+    if Partition.objects.filter(until__gt=Now()).exclude(owner="").exists():
+        return []
+    words = "No worker runs: nothing that robots say is applied. Start `manage.py worker`"
+    return [Line(Said("◆", "", "bad"), words, reverse("admin:index"))]
+
+
+def _approvals(user: Any) -> list[Line]:
+    waiting = Mission.objects.filter(state=State.PENDING, needs_approval=True, approved_at=None)
+    number = at_sites(user, waiting).count()
+    words = f"{number} mission{'' if number == 1 else 's'} to be approved"
+    url = reverse("admin:missions_mission_changelist")
+    return [Line(Said("△", "", "warn"), words, f"{url}?shown=approve")] if number else []
 
 
 def _robots(user: Any) -> list[Tile]:

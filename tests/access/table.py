@@ -142,6 +142,8 @@ MODELS = {
     "fleet/robot": Model(add=ADMIN, change=ADMIN, actions=True),
     "fleet/event": Model(),
     "fleet/command": Model(),
+    "fleet/alert": Model(actions=True),
+    "fleet/silence": Model(add=ADMIN, actions=True),
     "missions/mission": Model(add=STEER, change=STEER, actions=True),
     "missions/deadletter": Model(),
 }
@@ -201,6 +203,8 @@ LINES = {
     "admin/fleet/site/<int:site_id>/map/<slug:sha256>.png": Line(get=here(EVERY_ROLE)),
     **button("fleet/site", "remove_map", ADMIN),
     **button("fleet/place", "remove", ADMIN),
+    **button("fleet/alert", "acknowledge clear", STEER),
+    **button("fleet/silence", "end", ADMIN),
     **button("fleet/robot", "stop release", STEER),
     **button("fleet/robot", "retire reinstate issue revoke", ADMIN),
     **button("missions/mission", "dispatch pause resume cancel", STEER),

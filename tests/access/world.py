@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from django.test import Client
 from django.urls import URLResolver, get_resolver
 from django.utils import timezone
 
-from fleet import access, site_actions
+from fleet import access, alerts, site_actions
 from fleet import actions as fleet_actions
 from fleet.history import by_user
 from fleet.maps import picture_of
@@ -100,6 +101,10 @@ def world(
         direction="in", robot_id="RB-ZEBRA", msg_id=uuid4(), kind="Zebra-letter", body='{"Zebra": "body"}',
         reason="Zebra-trouble", created_at=timezone.now(),
     )  # fmt: skip
+    alerts.raise_alert(
+        "zebra", severity="warning", text="Zebra-alert", subject="robot:RB-ZEBRA", robot="RB-ZEBRA", site=site.pk
+    )
+    alerts.silence(site=site, until=timezone.now() + timedelta(hours=1), why="Zebra-silence", by=by)
     fleet_actions.enrol_robot(id="RB-OWN", name="Own robot", site=other_site, brand=brand, by=SYSTEM)
     own = [{"command": "navigate", "params": {"place": "Dock A"}}]
     actions.draft_mission(title="Own mission", site=other_site, robot="RB-OWN", steps=own, by=SYSTEM)

@@ -1,0 +1,222 @@
+"""Alerts and their silences: what is open, who has seen it, how it ended. Buttons call `fleet.alerts`."""
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from fleet import alerts
+from fleet.access import may
+from fleet.actions import Refused
+from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.records import page_of
+from fleet.admin.timeline import ago, stamp, timeline
+from fleet.audit import abouts
+from fleet.history import by_user
+from fleet.models import Alert, Event, Robot, Severity, Silence, Site
+from fleet.wording import Said
+
+SAID = {
+    Severity.CRITICAL: Said("◆", "Critical", "bad"),
+    Severity.WARNING: Said("△", "Warning", "warn"),
+    Severity.INFO: Said("○", "Info", "ok"),
+}
+HOURS = ((1, "1 hour"), (4, "4 hours"), (12, "12 hours"), (24, "1 day"), (72, "3 days"), (168, "1 week"))
+
+
+class StandFilter(admin.SimpleListFilter):
+    """Open ones unless something else is asked for."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [
+            ("new", "Not acknowledged"), ("seen", "Acknowledged"), ("silent", "Open, silenced"), ("cleared", "Cleared"),
+            ("all", "All"),
+        ]  # fmt: skip
+
+    def choices(self, changelist: Any) -> Any:
+        first, *rest = super().choices(changelist)
+        return [{**first, "display": "Open"}, *rest]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Alert]) -> QuerySet[Alert]:
+        now = timezone.now()
+        match self.value():
+            case "all":
+                return queryset
+            case "cleared":
+                return queryset.filter(cleared_at__isnull=False)
+            case "silent":
+                return queryset.filter(alerts.silenced(now), cleared_at=None)
+        heard = queryset.filter(cleared_at=None).exclude(alerts.silenced(now))
+        return heard.filter(acknowledged_at__isnull=self.value() == "new") if self.value() else heard
+
+
+def _acknowledge(request: HttpRequest, alert: Alert) -> str:
+    return alerts.acknowledge(alert.pk, by=by_user(request.user))
+
+
+def _clear(request: HttpRequest, alert: Alert) -> str:
+    return alerts.clear_by_person(alert.pk, by=by_user(request.user), why=request.POST.get("reason", ""))
+
+
+@admin.register(Alert)
+class AlertAdmin(PageAdmin):
+    page_template = "admin/drover/alert.html"
+    list_display = ("severity_said", "words", "of", "place", "opened", "times", "stand")
+    list_display_links = ("words",)
+    list_filter = (StandFilter, "severity", "site")
+    list_select_related = ("site", "tally")
+    search_fields = ("text", "robot_id", "subject", "cause")
+    search_help_text = "Words of the alert, robot or mission id"
+    ordering = ("-id",)
+    buttons = (
+        Button(
+            "acknowledge", "Acknowledge", "fleet.acknowledge_alert", _acknowledge, look="primary",
+            shown=lambda a: not a.cleared_at and not a.acknowledged_at,
+        ),
+        Button(
+            "clear", "Clear…", "fleet.acknowledge_alert", _clear, shown=lambda a: not a.cleared_at, asks="Reason",
+            confirm="It is dealt with. Should it still hold, it opens again.", yes="Clear this alert",
+        ),
+    )  # fmt: skip
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        now = timezone.now()
+        silent = not row.cleared_at and Alert.objects.filter(alerts.silenced(now), pk=row.pk).exists()
+        prefix, _, key = row.subject.partition(":")
+        return {
+            "s": SAID[row.severity], "silent": silent, "opened": stamp(row.opened_at), "opened_ago": ago(row.opened_at, now),
+            "last": stamp(row.tally.last_at), "acknowledged": stamp(row.acknowledged_at), "cleared": stamp(row.cleared_at),
+            "subject_url": page_of(prefix, key), "subject_name": subject_names([row])[row.subject],
+            "mails": row.mails.order_by("pk"), **timeline(f"alert:{row.pk}", request.user, everybodys=True),
+        }  # fmt: skip
+
+    @admin.display(description="severity", ordering="severity")
+    def severity_said(self, alert: Alert) -> SafeString:
+        said = SAID[Severity(alert.severity)]
+        token = "off" if alert.cleared_at else said.token
+        return format_html('<span class="said {}"><i>{}</i> {}</span>', token, said.shape, said.word)
+
+    @admin.display(description="what")
+    def words(self, alert: Alert) -> str:
+        return alert.text
+
+    @admin.display(description="of", ordering="subject")
+    def of(self, alert: Alert) -> SafeString | str:
+        prefix, _, key = alert.subject.partition(":")
+        url = page_of(prefix, key)
+        name = alert.robot_id or prefix
+        return format_html('<a href="{}">{}</a>', url, name) if url else name
+
+    @admin.display(description="site", ordering="site")
+    def place(self, alert: Alert) -> str:
+        return alert.site.name if alert.site else "every site"
+
+    @admin.display(description="opened", ordering="opened_at")
+    def opened(self, alert: Alert) -> SafeString | str:
+        return stamp(alert.opened_at)
+
+    @admin.display(description="times", ordering="tally__count")
+    def times(self, alert: Any) -> SafeString:
+        return format_html('<span class="num">{}</span>', alert.tally.count)
+
+    @admin.display(description="state")
+    def stand(self, alert: Alert) -> str:
+        if alert.cleared_at:
+            by = f" by {alert.cleared_by}" if alert.cleared_by else ""
+            return f"Cleared{by}: {alert.cleared_why[:80]}"
+        return f"Acknowledged by {alert.acknowledged_by}" if alert.acknowledged_at else "Open"
+
+
+def subject_names(rows: list[Any]) -> dict[str, str]:
+    """What alerts are about, by the names of today."""
+    names = abouts([Event(aggregate=row.subject) for row in rows])
+    return {subject: about.name or about.key or "Drover itself" for subject, about in names.items()}
+
+
+class SilenceForm(forms.Form):
+    site = forms.ModelChoiceField(Site.objects.all())
+    robot = forms.ModelChoiceField(Robot.objects.filter(retired_at=None), required=False, empty_label="the whole site")
+    hours = forms.TypedChoiceField(label="For", choices=HOURS, coerce=int, initial=4)
+    why = forms.CharField(max_length=500, help_text="Whoever misses an alert will read this.")
+
+
+def _end(request: HttpRequest, silence: Silence) -> str:
+    if alerts.end_silence(silence.pk, by=by_user(request.user)):
+        return "Alerts are shown and sent again."
+    return "It was over before."
+
+
+@admin.register(Silence)
+class SilenceAdmin(PageAdmin):
+    page_template = "admin/drover/silence.html"
+    form_template = "admin/drover/silence_form.html"
+    list_display = ("what", "why", "by", "since_at", "until_at", "stand")
+    list_display_links = ("what",)
+    list_filter = ("site",)
+    list_select_related = ("site",)
+    search_fields = ("robot_id", "why", "by")
+    buttons = (
+        Button(
+            "end", "End it now", "fleet.silence_alert", _end,
+            shown=lambda s: not s.ended_at and s.until > timezone.now(),
+        ),
+    )  # fmt: skip
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("fleet.silence_alert"))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {"form": SilenceForm(request.POST if request.method == "POST" else None, initial=request.GET.dict())}
+
+    def save_forms(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> tuple[Any, str]:
+        said = forms["form"].cleaned_data
+        if not may(request.user, "fleet.silence_alert", said["site"].pk):
+            raise Refused("That is not one of your sites.")
+        now = timezone.now()
+        pk = alerts.silence(
+            site=said["site"], robot=said["robot"].pk if said["robot"] else "", why=said["why"], by=by_user(request.user),
+            until=now + timedelta(hours=said["hours"]), now=now,
+        )  # fmt: skip
+        return pk, "Silent from now on. Critical alerts are still shown and sent."
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {
+            "since": stamp(row.since), "until": stamp(row.until), "ended": stamp(row.ended_at),
+            **timeline(f"silence:{row.pk}", request.user),
+        }  # fmt: skip
+
+    @admin.display(description="of")
+    def what(self, silence: Silence) -> str:
+        return silence.robot_id or f"all of {silence.site}"
+
+    @admin.display(description="since", ordering="since")
+    def since_at(self, silence: Silence) -> SafeString | str:
+        return stamp(silence.since)
+
+    @admin.display(description="until", ordering="until")
+    def until_at(self, silence: Silence) -> SafeString | str:
+        return stamp(silence.until)
+
+    @admin.display(description="state")
+    def stand(self, silence: Silence) -> str:
+        if silence.ended_at:
+            return f"ended by {silence.ended_by}"
+        return "over" if silence.until <= timezone.now() else "silent now"
