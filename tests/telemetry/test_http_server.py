@@ -110,7 +110,7 @@ def test_the_example_fits_on_a_page():
 
 
 PAGE = (Path(settings.BASE_DIR) / "docs" / "protocol.md").read_text()
-CURL = re.findall(r"^```sh\n(.*?)^```\n+```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+CURL = re.findall(r"^```sh\n(.*?)^```\n```answer\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 CHANGES = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[^\"]*Z")
 
 

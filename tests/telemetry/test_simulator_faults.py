@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import re
 import signal
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from telemetry.simulator import faults as all_faults
@@ -178,6 +181,13 @@ async def test_a_robot_that_crashes_is_a_process_that_dies_and_comes_back(site, 
         assert pack.processes["RB-001"].pid != first.pid
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def test_every_fault_is_described():
+    page = (Path(settings.BASE_DIR) / "docs" / "simulator.md").read_text()
+    described = dict(re.findall(r"^\| `(\w+)` \| ([^|,]+)", page, re.MULTILINE))
+    assert {name: unit.strip() for name, unit in described.items()} == {name: f.unit for name, f in FAULTS.items()}
+    assert f"still for {all_faults.FREEZE_S:.0f} s" in page
 
 
 def test_faults_are_named_on_the_command_line():
