@@ -75,13 +75,19 @@ def _database() -> str:
     return "; ".join(startup.problems())
 
 
-def _redis(url: str) -> Callable[[], str]:
+def _redis(url: str, *, writes: bool = False) -> Callable[[], str]:
+    """`writes`: one that only answers is not enough, for it may be full."""
+
     def check() -> str:
         client = redis.from_url(
             url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
         )
         try:
             client.ping()
+            if writes:
+                client.set("ready", 1, ex=10)
+        except redis.ResponseError as exc:
+            return f"refuses to write ({' '.join(str(exc).split())[:100]}); see docs/trouble/redis-is-full.md"
         except (redis.RedisError, OSError) as exc:
             return f"does not answer ({type(exc).__name__})"
         finally:
@@ -101,7 +107,7 @@ def _worker() -> str:
 
 CHECKS: dict[str, Callable[[], str]] = {
     "database": _database,
-    "durable redis": _redis(settings.REDIS_URL),
+    "durable redis": _redis(settings.REDIS_URL, writes=True),
     "live redis": _redis(settings.LIVE_REDIS_URL),
     "worker": _worker,
 }

@@ -4,11 +4,14 @@ Labels are words from our own tables (a verdict, a kind, a partition), never the
 their number must not grow with the fleet. What is counted is committed; a batch that is rolled back counts nothing.
 """
 
+import time
 from collections import Counter as Counted
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest, HttpResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from fleet.history import AGGREGATES, Change
@@ -34,6 +37,7 @@ LABELS = {  # every label there is, and what it may say
     "status": "class of HTTP status: 2xx, 3xx, 4xx, 5xx",
 }
 
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _FIELDS = {*Up.__struct_fields__, "message"}
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _ENTRIES = (1, 2, 5, 10, 20, 50, 100, 200)
@@ -96,7 +100,7 @@ def connect() -> None:
         aggregate.changed.connect(_committed, dispatch_uid=f"metrics.{aggregate.prefix}")
 
 
-def _committed(*, changes: Sequence[Change] = (), **_: Any) -> None:
+def _committed(*, changes: list[Change] | tuple[()] = (), **_: Any) -> None:
     kinds = Counted(draft.kind for change in changes for draft in change.events)
     for kind, n in kinds.items():
         EVENTS.labels(kind).inc(n)
@@ -127,6 +131,32 @@ def bad(field: str) -> None:
     """A message with something wrong in `field`, of which only the first part is a word of ours."""
     first = field.partition(".")[0]
     BAD.labels(first if first in _FIELDS else "other").inc()
+
+
+class Requests:
+    """Middleware: times pages. Outermost but for the trace, so that it sees every answer."""
+
+    sync_capable = async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        began = time.perf_counter()
+        if iscoroutinefunction(self.get_response):
+            return self._later(request, began)
+        return _timed(request, self.get_response(request), began)
+
+    async def _later(self, request: HttpRequest, began: float) -> HttpResponse:
+        return _timed(request, await self.get_response(request), began)
+
+
+def _timed(request: HttpRequest, response: HttpResponse, began: float) -> HttpResponse:
+    method = request.method if request.method in _METHODS else "other"
+    REQUESTS.labels(method, f"{response.status_code // 100}xx").observe(time.perf_counter() - began)
+    return response
 
 
 class Sequence:

@@ -298,3 +298,24 @@ def test_a_worker_serves_its_own_figures_and_says_where(exporter, settings):
 def test_a_worker_opens_its_figures_to_others_only_with_a_token(tmp_path, settings):
     with pytest.raises(ValueError, match="set METRICS_TOKEN as well"):
         scrape.Exporter(host="0.0.0.0", port=0, folder=tmp_path)  # noqa: S104
+
+
+# --- pages
+
+
+def test_pages_are_timed_by_method_and_class_of_status(client, since):
+    for status in ("2xx", "4xx"):
+        since("http_request_seconds_count", method="GET", status=status)
+    since("http_request_seconds_count", method="other", status="4xx")
+    client.get("/healthz")
+    client.get("/no-such-page-RB-001")
+    client.generic("BREW", "/metrics")
+    assert since("http_request_seconds_count", method="GET", status="2xx") == 1
+    assert since("http_request_seconds_count", method="GET", status="4xx") == 1
+    assert since("http_request_seconds_count", method="other", status="4xx") == 1
+
+
+async def test_the_same_under_asgi(async_client, since):
+    since("http_request_seconds_count", method="GET", status="2xx")
+    await async_client.get("/healthz")
+    assert since("http_request_seconds_count", method="GET", status="2xx") == 1

@@ -87,6 +87,21 @@ def _waiting(client: Any, partition: int) -> int | None:
     return None if lag is None else int(lag) + int(group["pending"])
 
 
+def _redis(now: datetime) -> Iterable[str]:
+    for name, url in (("durable", settings.REDIS_URL), ("live", settings.LIVE_REDIS_URL)):
+        try:
+            with redis.from_url(url, socket_timeout=1, socket_connect_timeout=1) as client:
+                memory = client.info("memory")
+        except redis.RedisError as exc:
+            yield f"{name}: does not answer ({_first_line(exc)})"
+            continue
+        limit = memory["maxmemory"]
+        most = (
+            f"of {limit / 2**20:.0f} MB ({100 * memory['used_memory'] / limit:.0f} %)" if limit else "without a limit"
+        )
+        yield f"{name}: {memory['used_memory'] / 2**20:.0f} MB {most}, {memory['maxmemory_policy']}"
+
+
 def _robots(now: datetime) -> Iterable[str]:
     presence = Counter(Robot.objects.filter(retired_at=None).values_list("presence", flat=True))
     counts = ", ".join(f"{n} {word}" for word, n in sorted(presence.items())) or "none in service"
@@ -139,6 +154,7 @@ SECTIONS: tuple[tuple[str, Callable[[datetime], Iterable[str]]], ...] = (
     ("workers", _workers),
     ("gateways", _gateways),
     ("backlog", _backlog),
+    ("redis", _redis),
     ("robots", _robots),
     ("missions", _missions),
     ("open stops", _stops),
