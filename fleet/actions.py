@@ -1,9 +1,11 @@
 """What people and programs can do with robots. Each verb is one transaction; a refusal is a sentence for people."""
 
 import hashlib
+import json
 import re
 import secrets
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
@@ -14,9 +16,10 @@ from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 
 from fleet import decide as rules
+from fleet.commands import command
 from fleet.commit import Conflict, commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
-from fleet.models import ROBOT_ID, Brand, Command, Robot, RobotCredential, Site
+from fleet.models import ROBOT_ID, Brand, Command, CommandState, Robot, RobotCredential, Site
 
 MAX_REASON = 500  # characters
 AT_ONCE = 25  # robots in one transaction
@@ -66,7 +69,8 @@ def stop_robots(robot_ids: Iterable[str], *, by: Origin, why: str = "") -> dict[
 
     Robots whose row somebody holds (the worker does, much of the time) keep none of the others waiting.
     """
-    return _each(robot_ids, lambda change: rules.HoldBack("stopped", by.actor_name, accepted_text(why)), by, "stopping")
+    fact = rules.HoldBack("stopped", by.actor_name, accepted_text(why))
+    return _each(robot_ids, lambda change: fact, by, "stopping", busy=lambda robots: _send_ahead(robots, fact.why, by))
 
 
 def stop_site(site_id: int, *, by: Origin, why: str = "") -> dict[str, str]:
@@ -164,22 +168,34 @@ def _tell(change: Change, fact: Any, by: Origin, now: datetime) -> rules.Verdict
 
 
 def _each(
-    robot_ids: Iterable[str], fact: Callable[[Change], Any], by: Origin, done: str, not_so: str = "nothing to do"
+    robot_ids: Iterable[str],
+    fact: Callable[[Change], Any],
+    by: Origin,
+    done: str,
+    not_so: str = "nothing to do",
+    *,
+    busy: Callable[[list[str]], None] = lambda robots: None,
 ) -> dict[str, str]:
-    """The same for many: those whose rows are free at once, the rest one by one as they become free."""
+    """The same for many: those whose rows are free at once, the rest one by one as they become free.
+
+    `busy` is told which ones have to wait.
+    """
     said = dict.fromkeys(robot_ids, "")
     words = {rules.Verdict.APPLIED: done}
     free = list(said)
     for start in range(0, len(free), AT_ONCE):
         told = _together(free[start : start + AT_ONCE], fact, by)
         said |= {robot: words.get(verdict, not_so) for robot, verdict in told.items()}
+    if waiting := [robot for robot, word in said.items() if not word]:
+        busy(waiting)
     ends = time.monotonic() + GIVE_UP_S
     while waiting := [robot for robot, word in said.items() if not word]:
         for robot in waiting:
             try:
                 with transaction.atomic():
                     with connection.cursor() as cursor:
-                        cursor.execute("SELECT set_config('lock_timeout', %s, TRUE)", [f"{WAIT_MS}ms"])
+                        wait_ms = WAIT_MS if len(waiting) > 1 else int(GIVE_UP_S * 1000)
+                        cursor.execute("SELECT set_config('lock_timeout', %s, TRUE)", [f"{wait_ms}ms"])
                     said[robot] = words.get(_change(robot, fact, by), not_so)
             except Refused as refused:
                 said[robot] = str(refused)
@@ -205,6 +221,27 @@ def _together(robot_ids: list[str], fact: Callable[[Change], Any], by: Origin) -
     except (Conflict, IntegrityError):
         return {}
     return verdicts
+
+
+def _send_ahead(robot_ids: list[str], why: str, by: Origin) -> None:
+    """Stop commands for robots whose rows somebody holds: the robot need not wait until that is written (I13).
+
+    The hold follows in a moment, with a stop of its own. Should this process end before, the worker opens it when the
+    robot acknowledges (telemetry/translate.py).
+    """
+    now, robot = timezone.now(), AGGREGATES["robot"]
+    known = Robot.objects.filter(pk__in=robot_ids).values_list("pk", flat=True)
+    with transaction.atomic():
+        changes = [Change(robot, Robot(pk=pk), {}, by, now) for pk in known]
+        for change in changes:
+            stop = command(change, "robot.stop", change.row.pk, data={"why": why}, msg_id=uuid.uuid4())
+            stop.asker = json.dumps({"actor_kind": by.actor_kind, "actor_id": by.actor_id, "actor_name": by.actor_name,
+                                     "cause": by.cause, "trace_id": by.trace_id})  # fmt: skip
+            change.commands.append(stop)
+        late = Command.objects.filter(robot__in=known, kind="robot.release", state=CommandState.OPEN)
+        free = late.select_for_update(skip_locked=True).values_list("pk", flat=True)
+        Command.objects.filter(pk__in=list(free)).update(state=CommandState.WITHDRAWN)
+        commit(changes, now=now)
 
 
 def _in_service(site_id: int) -> list[str]:

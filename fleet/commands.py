@@ -12,15 +12,21 @@ NAMESPACE = uuid.UUID("5b1c1d0c-6f2a-4c0e-9a58-0d3a8f6f2b10")
 
 
 def command(
-    change: Change, kind: str, robot_id: str, *, dispatch_no: int | None = None, data: dict[str, Any] | None = None
+    change: Change,
+    kind: str,
+    robot_id: str,
+    *,
+    dispatch_no: int | None = None,
+    data: dict[str, Any] | None = None,
+    msg_id: uuid.UUID | None = None,
 ) -> Command:
     """A command that follows from the change's last event.
 
     Its msg_id derives from aggregate, version and kind: deciding the same thing again makes the same command.
-    With `dispatch_no`, the change is of a mission and the command belongs to that dispatch.
+    One that follows from no event is given its `msg_id`. With `dispatch_no`, the change is of a mission and the command belongs to that dispatch.
     """
     assert change.now is not None
-    msg_id = msg_id_of(change, kind, change.row.version)
+    msg_id = msg_id or msg_id_of(change, kind, change.row.version)
     mission = change.row.pk if dispatch_no is not None else None
     body = {
         "v": 1, "type": kind, "msg_id": msg_id, "robot": robot_id, "mission": mission, "dispatch_no": dispatch_no,

@@ -354,6 +354,9 @@ class Command(models.Model):
     created_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True, help_text="Set by the link's owner before the first byte leaves.")
     delivered_at = models.DateTimeField(null=True)
+    asker = models.TextField(
+        default="", blank=True, help_text="Of a stop that was sent ahead of its hold: who asked, as JSON (`Origin`)."
+    )
 
     class Meta:
         ordering = ["order"]

@@ -1,5 +1,6 @@
 """From robots' messages to facts: what each type says about the robot and about its mission."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import UUID
@@ -8,7 +9,7 @@ from fleet import decide as robots
 from fleet.deadlines import deadlines as robot_deadlines
 from fleet.decide import Verdict
 from fleet.history import Origin
-from fleet.models import Command, CommandState
+from fleet.models import Command, CommandState, HoldKind
 from missions import facts
 from missions.deadlines import deadlines
 from missions.ledger import Ledger
@@ -101,14 +102,25 @@ def _delivered(ledger: Ledger, up: Up, origin: Origin, received_at: datetime) ->
     command = Command.objects.filter(pk=up.data["command"], robot=up.robot).first()
     if command is None:
         return Verdict.STALE
-    Command.objects.filter(pk=command.pk, state=CommandState.OPEN).update(
+    was_open = Command.objects.filter(pk=command.pk, state=CommandState.OPEN).update(
         state=CommandState.DELIVERED, delivered_at=received_at
     )
+    if command.asker and was_open:
+        _see_that_it_is_held(ledger, command, received_at)
     if command.kind == "mission.assign" and command.mission in ledger.missions:
         mission = ledger.missions[command.mission].row
         if command.dispatch_no == mission.dispatch_no:
             return ledger.tell_mission(command.mission, facts.Delivered(), origin, received_at)
     return Verdict.APPLIED
+
+
+def _see_that_it_is_held(ledger: Ledger, stop: Command, received_at: datetime) -> None:
+    """A stop that was sent ahead of its hold, which is not written yet, or never was as that process ended."""
+    holds = ledger.robots[stop.robot_id].children["holds"].values()
+    if not any(h.kind == HoldKind.STOPPED and h.released_at is None for h in holds):
+        asker = Origin(**json.loads(stop.asker))
+        why = json.loads(stop.body)["data"]["why"]
+        ledger.tell_robot(stop.robot_id, robots.HoldBack(HoldKind.STOPPED, asker.actor_name, why), asker, received_at)
 
 
 def due(ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None = None) -> None:

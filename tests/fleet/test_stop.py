@@ -1,5 +1,6 @@
 """Stop always works (I13): latched, asked again until confirmed, and no new work before the robot's word."""
 
+import json
 import threading
 import uuid
 from datetime import timedelta
@@ -240,14 +241,13 @@ def test_one_that_cannot_be_written_takes_no_other_down(robot, other_robot, monk
 
 @pytest.mark.django_db(transaction=True)
 def test_a_robot_whose_row_is_held_keeps_no_other_waiting(site, brand, monkeypatch):
-    robots = [f"RB-{n:03}" for n in range(1, 6)]
-    for pk in robots:
+    known = [f"RB-{n:03}" for n in range(1, 6)]
+    for pk in known:
         actions.enrol_robot(id=pk, name=pk, site=site, brand=brand, by=SYSTEM)
     held, free = threading.Event(), threading.Event()
     order = []
-    monkeypatch.setattr(
-        decide, "_send_stop", lambda change, was=decide._send_stop: order.append(change.row.pk) or was(change)
-    )
+    send = decide._send_stop
+    monkeypatch.setattr(decide, "_send_stop", lambda change: order.append(change.row.pk) or send(change))
 
     def hold():
         with transaction.atomic():
@@ -259,19 +259,22 @@ def test_a_robot_whose_row_is_held_keeps_no_other_waiting(site, brand, monkeypat
     holder = threading.Thread(target=hold)
     holder.start()
     held.wait(10)
-    together = actions._together
+    ahead = actions._send_ahead
 
-    def then_let_go(*args):
-        done = together(*args)
-        assert set(done) == set(robots) - {"RB-002"}
+    def then_let_go(robots, *more):
+        assert (robots, order) == (["RB-002"], [pk for pk in known if pk != "RB-002"])
+        ahead(robots, *more)
+        assert not Hold.objects.filter(robot="RB-002").exists()
+        [stop] = Command.objects.filter(robot="RB-002")
+        assert (stop.kind, stop.state, json.loads(stop.asker)["actor_name"]) == ("robot.stop", "open", "test")
         free.set()
-        return done
 
-    monkeypatch.setattr(actions, "_together", then_let_go)
-    assert actions.stop_robots(robots, by=SYSTEM) == dict.fromkeys(robots, "stopping")
+    monkeypatch.setattr(actions, "_send_ahead", then_let_go)
+    assert actions.stop_robots(known, by=SYSTEM) == dict.fromkeys(known, "stopping")
     holder.join()
     assert order[-1] == "RB-002"
     assert Hold.objects.count() == 5
+    assert states("robot.stop").count("open") == 5  # what was sent ahead is replaced by the stop of the hold
 
 
 def test_an_alert_is_open_until_its_word_or_somebody_asks_again(stop):

@@ -7,6 +7,7 @@ import pytest
 from django.db import transaction
 
 from fleet import actions
+from fleet.history import Origin
 from fleet.models import Command, Event, Hold, Robot
 from missions.ledger import Ledger
 from missions.models import Mission
@@ -149,4 +150,26 @@ def test_the_answer_to_its_question_lifts_the_doubt_about_a_robot(robot):
     hand(message(None, "robot.state", data={"mode": "idle"}))
     assert Hold.objects.filter(released_at=None).exists()
     hand(message(None, "robot.state", seq=2, data={"mode": "idle", "reply_to": question.pk}))
+    assert not Hold.objects.filter(released_at=None).exists()
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_stop_that_was_sent_ahead_of_its_hold_is_held_when_the_robot_has_it(robot, written):
+    """The process that sent it may have ended before it could write the hold."""
+    actions._send_ahead(["RB-001"], "spill", Origin("user", "7", "Ana", "request:1"))
+    ahead = Command.objects.get()
+    if written:
+        actions.stop_robot("RB-001", by=SYSTEM)
+    hand(decode_up(delivered(ahead.pk, "RB-001", START)[1]))
+    hold = Hold.objects.get()
+    assert (hold.by, hold.why) == (("test", "") if written else ("Ana", "spill"))
+    assert Event.objects.filter(kind="robot.hold_opened").get().actor_kind == ("system" if written else "user")
+
+
+def test_a_stop_that_was_sent_ahead_and_released_meanwhile_is_not_held_again(robot):
+    actions._send_ahead(["RB-001"], "", SYSTEM)
+    ahead = Command.objects.get()
+    actions.stop_robot("RB-001", by=SYSTEM)
+    actions.release_robot("RB-001", by=SYSTEM)
+    hand(decode_up(delivered(ahead.pk, "RB-001", START)[1]))
     assert not Hold.objects.filter(released_at=None).exists()
