@@ -225,7 +225,7 @@ class Mission(models.Model):
             models.Index(fields=["state"], condition=Q(state__in=OPEN), name="mission_open"),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="mission_ended"),
             models.Index(
-                fields=["site", "-priority", "queued_at"],
+                fields=["robot", "-priority", "queued_at"],
                 condition=Q(state=State.PENDING, queued_at__isnull=False, dispatched_at=None),
                 name="mission_queued",
             ),

@@ -166,7 +166,7 @@ def charging(robot: RobotFacts, important: bool = False) -> str:
 
 def nobody(mission: MissionFacts, candidates: Iterable[RobotFacts]) -> Reason | None:
     """Why no robot of the site can take it now; None when one can."""
-    why_not = [(robot, robot_obstacle(robot, mission)) for robot in candidates]
+    why_not = [(robot, robot_obstacle(robot, mission)) for robot in sorted(candidates, key=lambda r: r.id)]
     if any(reason is None for _, reason in why_not):
         return None
     able = [(robot, reason) for robot, reason in why_not if reason and mission.commands <= robot.capabilities]

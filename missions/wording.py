@@ -1,26 +1,65 @@
-"""How a mission's state is said: shape, word and token; "Aborted, stop not confirmed" is never plain "Aborted"."""
+"""How a mission's state is said, in admin and on the live page: "Aborted, stop not confirmed" is never plain "Aborted"."""
 
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from fleet.wording import Said
 from missions.models import FINAL, AbortReason, State
 
+GLYPHS = {  # name of the icon → the same shape as a character
+    "done": "✓", "bad": "◆", "off": "╳", "ring": "◌", "idle": "○", "paused": "❚❚", "running": "▶",
+}  # fmt: skip
+
+
+class Told(NamedTuple):
+    """`tone` is a token, `icon` a name of `GLYPHS`, `word` says what, `since` since when, `said` adds why.
+
+    `age` is how `since` is read: "for" 4 min, "at" 10:31, "since" 10:31.
+    """
+
+    tone: str
+    icon: str
+    word: str
+    since: datetime | None = None
+    said: str = ""
+    age: str = "for"
+
+
+def mission_told(mission: Any, why: str = "", robot_offline_since: datetime | None = None) -> Told:
+    """The one thing to say about it now; `why` it waits (missions/waiting.py). Reads columns only."""
+    if mission.state == State.ABORTED:
+        said = ": ".join(part for part in (aborted_because(mission), mission.abort_detail) if part)
+        if mission.stop_confirmed is False:
+            return Told("bad", "bad", "Aborted, stop not confirmed", mission.ended_at, said, "at")
+        return Told("off", "off", "Aborted", mission.ended_at, said, "at")
+    if mission.state == State.SUCCESS:
+        return Told("ok", "done", "Success", mission.ended_at, "", "at")
+    if mission.stop_requested_at:
+        asked = f"asked by {mission.stop_requested_by or 'Drover'}"
+        return Told("info", "ring", "Stopping…", mission.stop_requested_at, asked, "at")
+    if mission.state == State.PENDING:
+        if mission.dispatched_at:
+            return Told("info", "ring", "Dispatching…", mission.dispatched_at, why)
+        if mission.queued_at:
+            return Told("ok", "idle", "Waiting", mission.queued_at, why)
+        return Told("ok", "idle", "Pending", mission.created_at, why)
+    if mission.paused_at:
+        return Told("ok", "paused", "Paused", mission.paused_at)
+    word = str(State(mission.state).label)
+    if robot_offline_since:
+        return Told("bad", "bad", f"{word}, robot offline", robot_offline_since, "", "since")
+    return Told("ok", "running", word)
+
 
 def mission_said(mission: Any) -> Said:
-    """The one thing to say about it now. Reads columns only."""
-    if mission.state == State.SUCCESS:
-        return Said("✓", "Success", "ok")
-    if mission.state == State.ABORTED:
-        if mission.stop_confirmed is False:
-            return Said("◆", "Aborted, stop not confirmed", "bad")
-        return Said("╳", f"Aborted: {AbortReason(mission.abort_reason).label.lower()}", "off")
-    if mission.stop_requested_at:
-        return Said("◌", "Stopping…", "info")
-    if mission.paused_at:
-        return Said("❚❚", "Paused", "ok")
-    if mission.state == State.PENDING:
-        return Said("◌", "Dispatching…", "info") if mission.dispatched_at else Said("○", "Pending", "ok")
-    return Said("▶", State(mission.state).label, "ok")
+    """The same in a few words: shape, word and token."""
+    told = mission_told(mission)
+    reason = aborted_because(mission) if told.word == "Aborted" else ""
+    return Said(GLYPHS[told.icon], f"{told.word}: {reason}" if reason else told.word, told.tone)
+
+
+def aborted_because(mission: Any) -> str:
+    return str(AbortReason(mission.abort_reason).label).lower() if mission.abort_reason else ""
 
 
 def is_open(mission: Any) -> bool:

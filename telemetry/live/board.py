@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from missions.models import FINAL
+from missions.reasons import RobotFacts
 from telemetry import metrics
 from telemetry.live import cards, fragments
 from telemetry.live.fragments import EVERYWHERE, Fragment, Shell, View
@@ -66,6 +67,9 @@ class Board:
         self.robots: dict[str, RobotRow] = {}
         self.missions: dict[str, MissionRow] = {}
         self.snapshots: dict[str, Snapshot] = {}
+        self._candidates: dict[int, list[RobotFacts]] = {}  # site → its robots as the queue's rule sees them
+        self._moved: set[int] = set()  # sites where robots or missions changed since the last look
+        self.percents: dict[str, int | None] = {}  # robot → battery as missions that wait for it say it
         self.fragments: dict[str, Fragment] = {}  # by key: DOM id, or DOM id@view
         self.shells: dict[str, Shell] = {}  # robot → its card without the vitals
         self.vitals: dict[str, Fragment] = {}  # by DOM id: the part of a card that changes all the time
@@ -98,6 +102,10 @@ class Board:
         ):
             dirty |= {key for key, version in now.items() if key not in known or known[key].version < version}
             dirty |= known.keys() - now.keys()
+        for mission_id, row in self.missions.items():  # what changes without a row of theirs
+            if row.waits is not None and row.waits.not_before is not None:
+                self._dirty.missions.add(mission_id)
+        self._changed(self._render_unnamed())
         if found.ended != self.ended:
             self.ended = found.ended
             self._changed(self._count())
@@ -124,6 +132,7 @@ class Board:
         for robot_id in robots - rows.robots.keys():
             self.robots.pop(robot_id, None)
             self.snapshots.pop(robot_id, None)
+            self.percents.pop(robot_id, None)
             self.shells.pop(robot_id, None)
             self.vitals.pop(fragments.vitals_id(robot_id), None)
             changed |= self._drop(fragments.robot_id(robot_id))
@@ -132,6 +141,9 @@ class Board:
             changed |= self._drop(fragments.mission_id(mission_id))
         self.robots.update(rows.robots)
         self.snapshots.update({r: s for r, s in snapshots.items() if r in self.robots})
+        charged = self._charged(snapshots)
+        self._moved |= {self.robots[r].site for r in charged}
+        self._moved |= {row.site for row in (*rows.robots.values(), *rows.missions.values())}
         for robot_id in rows.robots.keys() | snapshots.keys():
             if robot_id in self.robots:
                 changed |= self._safely(self._render_robot, robot_id)
@@ -142,6 +154,7 @@ class Board:
                 self.lingering.setdefault(mission_id, now + LINGER_S)
             self.missions[mission_id] = row
             changed |= self._safely(self._render_mission, mission_id)
+        changed |= self._render_waiting(charged)
         self.loaded = True
         self._changed(changed | self._count())
 
@@ -161,7 +174,62 @@ class Board:
             return set()
 
     def _render_mission(self, mission_id: str) -> set[str]:
-        return self._keep(fragments.mission_id(mission_id), fragments.mission(self.missions[mission_id]))
+        row = self.missions[mission_id]
+        if row.waits is None or row.robot:
+            fragment = fragments.mission(row, self._facts(row.robot) if row.robot else None)
+        else:
+            fragment = fragments.mission(self._in_line(row), None, self._robots_at(row.site))
+        return self._keep(fragments.mission_id(mission_id), fragment)
+
+    def _robots_at(self, site: int) -> list[RobotFacts]:
+        """Robots that may take what names none; worked out once until one of them changes."""
+        if site not in self._candidates:
+            here = [robot_id for robot_id, row in self.robots.items() if row.site == site]
+            self._candidates[site] = [facts for r in here if (facts := self._facts(r)) is not None]
+        return self._candidates[site]
+
+    def _in_line(self, row: MissionRow) -> MissionRow:
+        """With its place among those of its site that name no robot."""
+        if row.waits is None or row.queued_at is None:
+            return row
+        others = [
+            (-m.priority, m.queued_at, m.id, m.title)
+            for m in self.missions.values()
+            if m.waits is not None and m.queued_at is not None and not m.robot and m.site == row.site
+        ]
+        before = [other for other in others if other[:3] < (-row.priority, row.queued_at, row.id)]
+        waits = msgspec.structs.replace(row.waits, ahead=len(before), behind=max(before)[3] if before else None)
+        return msgspec.structs.replace(row, waits=waits)
+
+    def _render_unnamed(self) -> set[str]:
+        """What waits for any robot, at sites where something changed: they say what all of them are at."""
+        sites, self._moved = self._moved, set()
+        changed: set[str] = set()
+        for site in sites:
+            self._candidates.pop(site, None)
+        for mission_id, row in self.missions.items() if sites else ():
+            if row.waits is not None and not row.robot and row.site in sites:
+                changed |= self._safely(self._render_mission, mission_id)
+        return changed
+
+    def _facts(self, robot_id: str) -> RobotFacts | None:
+        row, snapshot = self.robots.get(robot_id), self.snapshots.get(robot_id)
+        return None if row is None else cards.robot_facts(row, snapshot.battery if snapshot else None)
+
+    def _render_waiting(self, robots: set[str]) -> set[str]:
+        """Missions that wait for these robots say how full their batteries are."""
+        changed: set[str] = set()
+        for mission_id, row in self.missions.items() if robots else ():
+            if row.waits is not None and row.robot in robots:
+                changed |= self._safely(self._render_mission, mission_id)
+        return changed
+
+    def _charged(self, snapshots: dict[str, Snapshot]) -> set[str]:
+        """Robots whose battery is another whole per cent than it was."""
+        known = {r: None if s.battery is None else round(s.battery) for r, s in snapshots.items() if r in self.robots}
+        moved = {r for r, percent in known.items() if self.percents.get(r) != percent}
+        self.percents.update(known)
+        return moved
 
     def _render_robot(self, robot_id: str) -> set[str]:
         row, snapshot = self.robots[robot_id], self.snapshots.get(robot_id)

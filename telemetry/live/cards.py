@@ -3,6 +3,7 @@
 Nothing here depends on the time of day or on who looks: times are given as moments and formatted in the browser.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -10,8 +11,11 @@ from django.contrib.admin.utils import quote
 
 from fleet.models import HoldKind, Mode, Presence
 from missions.command_types import in_words
-from missions.models import AbortReason, State
-from telemetry.live.loading import Hold, MissionRow, RobotRow
+from missions.models import State
+from missions.reasons import MissionFacts, RobotFacts, why
+from missions.standing import held_words
+from missions.wording import mission_told
+from telemetry.live.loading import Hold, MissionRow, RobotRow, Waits
 from telemetry.snapshots import Snapshot
 
 LOW_BATTERY = 20.0  # per cent
@@ -57,15 +61,6 @@ MISSION_COUNTS = (
     ("success", "done in 24 h"),
     ("aborted", "aborted in 24 h"),
 )
-ABORTED = {
-    AbortReason.SAFETY: "for safety",
-    AbortReason.TIMEOUT: "it took too long",
-    AbortReason.OPERATOR: "cancelled",
-    AbortReason.DEPENDENCY_FAILED: "a mission it depends on failed",
-    AbortReason.ROBOT_FAULT: "robot fault",
-    AbortReason.REJECTED: "rejected by the robot",
-    AbortReason.UNDELIVERABLE: "could not be delivered",
-}
 
 
 def short(text: str, most: int = 160) -> str:
@@ -227,52 +222,48 @@ def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def why_waiting(row: MissionRow) -> str:
-    """Why a pending mission does not run."""
-    robot = short(row.robot_name or row.robot or "", 60)
-    if row.dispatched_at:
-        if row.delivered_at:
-            return f"{robot} has it and has not accepted yet"
-        return f"Waiting for {robot} to take it" + ("" if row.robot_presence == Presence.ONLINE else " (not online)")
-    if not row.robot:
-        return "It has no robot yet"
-    if row.robot_held:
-        return f"{robot} is on hold"
-    if row.robot_busy_with:
-        return f"{robot} is busy with “{short(row.robot_busy_with, 60)}”"
-    if row.robot_presence == Presence.OFFLINE:
-        return f"{robot} is offline"
-    return "Ready: waits to be dispatched"
+def robot_facts(row: RobotRow, battery: float | None) -> RobotFacts:
+    """What the queue's rule needs to know of a robot."""
+    return RobotFacts(
+        id=row.id, name=short(row.name, 60) or row.id, site_id=row.site, capabilities=frozenset(row.capabilities or ()),
+        presence=row.presence, presence_since=row.presence_since, mode=row.mode, fault=short(row.fault, 60),
+        held=short(held_words(row.holds), 80), running=short(row.mission_title or "", 60) if row.mission else "",
+        battery=battery, charge_below_pct=row.charge_below_pct, charge_until_pct=row.charge_until_pct or 100,
+    )  # fmt: skip
 
 
-def mission_look(row: MissionRow) -> Look:
-    """State of a mission in words."""
-    if row.state == State.ABORTED:
-        reason = ABORTED.get(AbortReason(row.abort_reason), "") if row.abort_reason else ""
-        said = short(": ".join(part for part in (reason, row.abort_detail) if part))
-        if row.stop_confirmed is False:
-            return Look(BAD, "bad", "Aborted, stop not confirmed", row.ended_at, said, "at")
-        return Look(OFF, "off", "Aborted", row.ended_at, said, "at")
-    if row.state == State.SUCCESS:
-        return Look(OK, "done", "Success", row.ended_at, "", "at")
-    if row.stop_requested_at:
-        who = short(row.stop_requested_by or "Drover", 60)
-        return Look(INFO, "ring", "Stopping…", row.stop_requested_at, f"asked by {who}", "at")
-    if row.state == State.PENDING:
-        if row.dispatched_at:
-            return Look(INFO, "ring", "Pending", row.dispatched_at, why_waiting(row), "for")
-        return Look(OK, "idle", "Pending", row.created_at, why_waiting(row), "for")
-    word = State(row.state).label
-    if row.paused_at:
-        return Look(OK, "paused", f"{word}, paused", row.paused_at, "", "for")
-    if row.robot_presence == Presence.OFFLINE:
-        return Look(BAD, "bad", f"{word}, robot offline", row.robot_presence_since, "", "since")
-    return Look(OK, "running", word)
+def mission_facts(row: MissionRow, robot: RobotFacts | None) -> MissionFacts:
+    """What the rule needs to know of a mission. A robot that is not in service is known by name only."""
+    waits = row.waits or Waits()
+    if robot is None and row.robot:
+        name, presence = short(row.robot_name or row.robot, 60), row.robot_presence or Presence.UNKNOWN
+        robot = RobotFacts(row.robot, name, row.site, presence=presence, retired=bool(row.robot_retired))
+    return MissionFacts(
+        id=row.id, title=row.title, site_id=row.site, state=row.state, robot=robot, commands=frozenset(waits.commands),
+        priority=row.priority, important=waits.important, dispatched=row.dispatched_at is not None,
+        delivered=row.delivered_at is not None, stopping=row.stop_requested_at is not None, queued_at=row.queued_at,
+        not_before=waits.not_before, unapproved=waits.unapproved,
+        after=tuple((short(title, 60), state) for title, state in waits.after), charger=short(waits.charger, 60),
+        charger_taken_by=short(waits.charger_taken_by or "", 60), ahead=waits.ahead,
+        behind=short(waits.behind or "", 60),
+    )  # fmt: skip
 
 
-def mission_line(row: MissionRow) -> dict[str, Any]:
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # a not_before that was loaded has not passed: see loading.py
+
+
+def mission_look(row: MissionRow, robot: RobotFacts | None = None, candidates: Iterable[RobotFacts] = ()) -> Look:
+    """State of a mission in words. `robot`: the one it names; `candidates`: those of its site if it names none."""
+    offline = row.robot_presence_since if row.robot_presence == Presence.OFFLINE else None
+    told = mission_told(row, short(why(mission_facts(row, robot), LONG_AGO, candidates)), offline)
+    return Look(told.tone, told.icon, told.word, told.since, short(told.said), told.age)
+
+
+def mission_line(
+    row: MissionRow, robot: RobotFacts | None = None, candidates: Iterable[RobotFacts] = ()
+) -> dict[str, Any]:
     """Everything that `missions/_row.html` shows, as finished text."""
-    look = mission_look(row)
+    look = mission_look(row, robot, candidates)
     done = row.steps if row.state == State.SUCCESS else row.step if row.state == State.STEP_COMPLETED else row.step - 1
     ended = row.state in (State.SUCCESS, State.ABORTED)
     return {
@@ -286,7 +277,7 @@ def mission_line(row: MissionRow) -> dict[str, Any]:
         **_said(look),
         "robot": row.robot or "",
         "admin": f"missions/mission/{row.id}/change/",
-        "robot_name": short(row.robot_name or row.robot or "no robot", 60),
+        "robot_name": short(row.robot_name or row.robot or "any robot", 60),
         "step": f"{row.step}/{row.steps}" if row.step else f"{row.steps} {'step' if row.steps == 1 else 'steps'}",
         "done": max(done, 0),
         "steps": row.steps or 1,

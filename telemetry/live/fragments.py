@@ -1,6 +1,7 @@
 """Fragments: the HTML of one card, row or counter strip, rendered once for all who see it; page and push share it."""
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from django.template.context import Context
 from django.template.engine import Engine
 from django.urls import reverse
 
+from missions.reasons import RobotFacts
 from telemetry.live import cards
 from telemetry.live.loading import MissionRow, RobotRow
 from telemetry.snapshots import Snapshot
@@ -116,8 +118,9 @@ def robot(shell: Shell, vitals: Fragment) -> Fragment:
     return Fragment("robots", robot_id(shell.row.id), vitals.site, shell.rank, html, text)
 
 
-def mission(row: MissionRow) -> Fragment:
-    line = cards.mission_line(row)
+def mission(row: MissionRow, robot: RobotFacts | None = None, candidates: Iterable[RobotFacts] = ()) -> Fragment:
+    """A row of the strip. What robots are at says why it waits."""
+    line = cards.mission_line(row, robot, candidates)
     rank = (line["rank"], -row.created_at.timestamp())
     return _fragment("missions", mission_id(row.id), row.site, rank, m=line)
 

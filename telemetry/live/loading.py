@@ -36,6 +36,9 @@ class RobotRow(msgspec.Struct):
     presence: str
     presence_since: datetime | None
     fault: str
+    capabilities: list[str] | None
+    charge_below_pct: int | None
+    charge_until_pct: int | None
     holds: list[Hold]
     next_title: str | None
     mission: str | None
@@ -52,8 +55,25 @@ class RobotRow(msgspec.Struct):
     mission_stop_requested_by: str | None
 
 
+class Waits(msgspec.Struct):
+    """What counts of a mission that is not dispatched, for the rule that says why. `not_before`: null once it passed.
+
+    `ahead`: how many are before it in its robot's queue, the last of them called `behind`.
+    """
+
+    commands: list[str] = []
+    important: bool = False
+    unapproved: bool = False
+    not_before: datetime | None = None
+    after: list[tuple[str, str]] = []
+    charger: str = ""
+    charger_taken_by: str | None = None
+    ahead: int = 0
+    behind: str | None = None
+
+
 class MissionRow(msgspec.Struct):
-    """A mission as its row in the strip shows it. `robot_busy_with` is the title of what its robot does instead."""
+    """A mission as its row in the strip shows it."""
 
     id: str
     version: int
@@ -68,10 +88,11 @@ class MissionRow(msgspec.Struct):
     robot_name: str | None
     robot_presence: str | None
     robot_presence_since: datetime | None
-    robot_held: bool
-    robot_busy_with: str | None
+    robot_retired: bool | None
+    waits: Waits | None
     priority: int
     created_at: datetime
+    queued_at: datetime | None
     dispatched_at: datetime | None
     delivered_at: datetime | None
     paused_at: datetime | None
@@ -89,25 +110,28 @@ class Loaded(NamedTuple):
 
 
 _OPEN = ", ".join(f"'{state}'" for state in OPEN)
+_QUEUED = "{0}.state = 'pending' AND {0}.queued_at IS NOT NULL AND {0}.dispatched_at IS NULL"
 
 _ROBOTS = f"""
 SELECT 'robot', jsonb_build_object(
   'id', r.id, 'version', r.version, 'site', r.site_id, 'name', r.name, 'mode', r.mode, 'mode_since', r.mode_since,
-  'presence', r.presence, 'presence_since', r.presence_since, 'fault', left(r.fault, {LONG}),
+  'presence', r.presence, 'presence_since', r.presence_since, 'fault', left(r.fault, {LONG}), 'capabilities', b.capabilities,
+  'charge_below_pct', b.charge_below_pct, 'charge_until_pct', b.charge_until_pct,
   'holds', COALESCE((
     SELECT jsonb_agg(jsonb_build_object('number', h.number, 'kind', h.kind, 'why', left(h.why, {LONG}), 'by', h.by,
       'since', h.since, 'asked_at', h.asked_at, 'confirmed_at', h.confirmed_at, 'unconfirmed_at', h.unconfirmed_at,
       'mission', h.mission) ORDER BY h.number)
     FROM fleet_hold h WHERE h.robot_id = r.id AND h.released_at IS NULL), '[]'),
   'next_title', (
-    SELECT w.title FROM missions_mission w WHERE w.robot_id = r.id AND w.state = 'pending' AND w.dispatched_at IS NULL
-    ORDER BY w.priority DESC, w.created_at LIMIT 1),
+    SELECT w.title FROM missions_mission w WHERE w.robot_id = r.id AND {_QUEUED.format("w")}
+    ORDER BY w.priority DESC, w.queued_at, w.id LIMIT 1),
   'mission', m.id, 'mission_version', m.version, 'mission_title', m.title, 'mission_state', m.state,
   'mission_step', m.current_step, 'mission_steps', (SELECT count(*) FROM missions_step n WHERE n.mission_id = m.id),
   'mission_command', s.command, 'mission_params', s.params,
   'mission_dispatched_at', m.dispatched_at, 'mission_paused_at', m.paused_at,
   'mission_stop_requested_at', m.stop_requested_at, 'mission_stop_requested_by', m.stop_requested_by)::text
 FROM fleet_robot r
+JOIN fleet_brand b ON b.id = r.brand_id
 LEFT JOIN missions_mission m ON m.robot_id = r.id AND m.dispatched_at IS NOT NULL AND m.state IN ({_OPEN})
 LEFT JOIN missions_step s ON s.mission_id = m.id AND s.number = m.current_step
 WHERE r.retired_at IS NULL"""
@@ -117,17 +141,34 @@ SELECT 'mission', jsonb_build_object(
   'id', m.id, 'version', m.version, 'site', m.site_id, 'title', m.title, 'state', m.state, 'step', m.current_step,
   'steps', (SELECT count(*) FROM missions_step n WHERE n.mission_id = m.id), 'command', s.command, 'params', s.params,
   'robot', r.id, 'robot_name', r.name, 'robot_presence', r.presence, 'robot_presence_since', r.presence_since,
-  'robot_held', EXISTS (SELECT 1 FROM fleet_hold h WHERE h.robot_id = r.id AND h.released_at IS NULL),
-  'robot_busy_with', CASE WHEN m.dispatched_at IS NULL THEN (
-    SELECT b.title FROM missions_mission b
-    WHERE b.robot_id = r.id AND b.dispatched_at IS NOT NULL AND b.state IN ({_OPEN})) END,
-  'priority', m.priority, 'created_at', m.created_at, 'dispatched_at', m.dispatched_at,
+  'robot_retired', r.retired_at IS NOT NULL,
+  'waits', CASE WHEN m.state = 'pending' AND m.dispatched_at IS NULL THEN jsonb_build_object(
+    'commands', COALESCE((SELECT jsonb_agg(DISTINCT n.command) FROM missions_step n WHERE n.mission_id = m.id), '[]'),
+    'important', m.importance = 'important', 'unapproved', m.needs_approval AND m.approved_at IS NULL,
+    'not_before', CASE WHEN m.not_before > now() THEN m.not_before END,
+    'after', COALESCE((
+      SELECT jsonb_agg(jsonb_build_array(o.title, o.state) ORDER BY d.number)
+      FROM missions_dependency d JOIN missions_mission o ON o.id = d.on_id
+      WHERE d.mission_id = m.id AND o.state <> 'success'), '[]'),
+    'charger', m.charger,
+    'charger_taken_by', CASE WHEN m.charger <> '' THEN (
+      SELECT c.title FROM missions_mission c WHERE c.site_id = m.site_id AND c.charger = m.charger
+      AND c.dispatched_at IS NOT NULL AND c.state IN ({_OPEN})) END,
+    'ahead', COALESCE(line.ahead, 0), 'behind', line.behind) END,
+  'priority', m.priority, 'created_at', m.created_at, 'queued_at', m.queued_at,
+  'dispatched_at', m.dispatched_at,
   'delivered_at', m.delivered_at, 'paused_at', m.paused_at, 'stop_requested_at', m.stop_requested_at,
   'stop_requested_by', m.stop_requested_by, 'stop_confirmed', m.stop_confirmed, 'abort_reason', m.abort_reason,
   'abort_detail', left(m.abort_detail, {LONG}), 'ended_at', m.ended_at)::text
 FROM missions_mission m
 LEFT JOIN fleet_robot r ON r.id = m.robot_id
 LEFT JOIN missions_step s ON s.mission_id = m.id AND s.number = m.current_step
+LEFT JOIN LATERAL (
+  SELECT count(*) AS ahead, (array_agg(q.title ORDER BY q.priority, q.queued_at DESC, q.id DESC))[1] AS behind
+  FROM missions_mission q
+  WHERE {_QUEUED.format("q")} AND q.robot_id = m.robot_id
+  AND (q.priority > m.priority OR q.priority = m.priority AND (q.queued_at, q.id) < (m.queued_at, m.id))
+) line ON {_QUEUED.format("m")}
 WHERE """
 
 _ALL = f"{_ROBOTS} UNION ALL {_MISSIONS} m.state IN ({_OPEN})"

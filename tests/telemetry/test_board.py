@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from telemetry.live.board import LINGER_S, Board, Dirty, Viewer
-from telemetry.live.loading import Loaded, Versions
+from telemetry.live.loading import Loaded, Versions, Waits
 from telemetry.snapshots import Snapshot
-from tests.telemetry.test_fragments import T0, mission, robot
+from tests.telemetry.test_fragments import T0, mission, plain, robot, waiting
 
-M1, M2 = "6a1f0a52-0000-4000-8000-000000000001", "6a1f0a52-0000-4000-8000-000000000002"
+M1, M2, M3 = (f"6a1f0a52-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 
 
 def put(board, robots=(), missions=(), snapshots=None, now=0.0, dirty=None):
@@ -250,3 +250,42 @@ def test_one_card_that_cannot_be_rendered_takes_no_other_down(board, caplog):
     assert frame_of_the_others["put"] == ["robot-RB-002"] and "Fine" in frame_of_the_others["content"]
     assert "cannot render RB-001" in caplog.text and f"cannot render {M1}" in caplog.text
     assert "Ella" in board.fragments["robot-RB-001"].html
+
+
+def waits(board, mission_id=M2) -> str:
+    html = board.fragments[f"mission-{mission_id}"].html
+    return plain(html).partition(": ")[2]
+
+
+def test_a_waiting_mission_says_how_full_its_robots_battery_is(board):
+    low = {"charge_below_pct": 25, "charge_until_pct": 80, "mode": "charging"}
+    put(board, [robot(**low)], [waiting(id=M2)], {"RB-001": Snapshot(at=1, battery=61.6)})
+    assert waits(board) == "Ella is charging (62 %, free at 80 %)"
+    viewer = watch(board)
+    put(board, snapshots={"RB-001": Snapshot(at=2, battery=62.4)})
+    assert f"mission-{M2}" not in viewer.pending
+    put(board, snapshots={"RB-001": Snapshot(at=3, battery=63.0)})
+    assert f"mission-{M2}" in viewer.pending and "63 %" in waits(board)
+
+
+def test_what_waits_for_any_robot_follows_all_of_them_within_the_next_check(board):
+    anyone = {"robot": None, "robot_name": None, "waits": Waits()}
+    put(board, [robot(), robot(id="RB-002", name="Bruno", presence="offline")])
+    put(board, missions=[waiting(id=M2, **anyone)])
+    assert waits(board) == "Next: it is dispatched in a moment"
+    put(board, [robot(presence="offline")])
+    board.compare(Versions({"RB-001": 3, "RB-002": 3}, {M1: 4, M2: 4}, {}))
+    assert waits(board).startswith("No robot is free: Ella is offline")
+    put(board, missions=[waiting(id=M3, priority=9, title="Sooner", **anyone)])
+    board.compare(Versions({"RB-001": 3, "RB-002": 3}, {M1: 4, M2: 4, M3: 4}, {}))
+    assert waits(board).endswith("2nd in the queue for any robot, behind “Sooner”")
+
+
+def test_what_waits_for_a_time_is_read_again_until_that_has_come(board):
+    put(board, missions=[waiting(id=M2, waits=Waits(not_before=T0))])
+    board.take()
+    board.compare(Versions({"RB-001": 3, "RB-002": 3}, {M1: 4, M2: 4}, {}))
+    assert board.take() == Dirty(False, set(), {M2}, set())
+    put(board, missions=[waiting(id=M2)])
+    board.compare(Versions({"RB-001": 3, "RB-002": 3}, {M1: 4, M2: 4}, {}))
+    assert not board.take()

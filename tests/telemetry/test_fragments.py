@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 
 from telemetry.live import cards, fragments
-from telemetry.live.loading import Hold, MissionRow, RobotRow
+from telemetry.live.loading import Hold, MissionRow, RobotRow, Waits
 from telemetry.snapshots import Snapshot
 
 T0 = datetime(2026, 11, 29, 10, 31, tzinfo=UTC)
@@ -37,9 +37,16 @@ def mission(**given) -> MissionRow:
     nothing = dict.fromkeys(MissionRow.__struct_fields__)
     ground = {"id": ON_A_MISSION["mission"], "version": 4, "site": 1, "title": "Pallets", "state": "executing", "step": 2,
               "steps": 3, "command": "navigate", "params": {"place": "Dock A"}, "robot": "RB-001", "robot_name": "Ella",
-              "robot_presence": "online", "robot_held": False, "priority": 0, "created_at": T0, "dispatched_at": T0,
+              "robot_presence": "online", "priority": 0, "created_at": T0, "dispatched_at": T0,
               "stop_requested_by": "", "abort_reason": "", "abort_detail": ""}  # fmt: skip
     return MissionRow(**{**nothing, **ground, **given})
+
+
+def waiting(**given) -> MissionRow:
+    return mission(**{"state": "pending", "step": 0, "dispatched_at": None, "queued_at": T0, "waits": Waits()} | given)
+
+
+ELLA = cards.robot_facts(robot(), 80.0)
 
 
 def hold(kind="stopped", **given) -> Hold:
@@ -133,34 +140,60 @@ def test_a_card_says_the_one_thing_to_know(row, battery, tone, shape, bucket, wo
 
 
 @pytest.mark.parametrize(
+    ("at", "battery", "words"),
+    [
+        (robot(holds=[hold()]), 80, "Ella is on hold. Stopped by Ana: blocked aisle"),
+        (robot(**ON_A_MISSION), 80, "Ella is busy with “Pallets”"),
+        (robot(**ON_A_MISSION | {"mode": "charging"}), 62, "Ella is charging (62 %)"),
+        (robot(mode="charging", charge_below_pct=25, charge_until_pct=80), 62, "Ella is charging (62 %, free at 80 %)"),
+        (robot(presence="offline"), 80, "Ella is offline since 29 Nov 10:31 UTC"),
+        (robot(fault="hot motor"), 80, "Ella has a fault: hot motor"),
+        (robot(), None, "Next: it is dispatched in a moment"),
+    ],
+)
+def test_a_waiting_row_says_what_its_robot_is_at(at, battery, words):
+    facts = cards.robot_facts(at, battery)
+    assert plain(fragments.mission(waiting(), facts).html) == f"Ella · Waiting 10:31 UTC: {words}"
+    anyone = waiting(robot=None, robot_name=None, waits=Waits(commands=[]))
+    alone = words if words.startswith("Next") else f"No robot is free: {words}"
+    assert plain(fragments.mission(anyone, None, [facts]).html) == f"any robot · Waiting 10:31 UTC: {alone}"
+
+
+@pytest.mark.parametrize(
     ("row", "tone", "words"),
     [
         (mission(), "ok", "Ella · Executing: Drive to Dock A"),
         (mission(state="step_completed"), "ok", "Ella · Step completed: Drive to Dock A"),
-        (mission(paused_at=T0), "ok", "Ella · Executing, paused 10:31 UTC: Drive to Dock A"),
+        (mission(paused_at=T0), "ok", "Ella · Paused 10:31 UTC: Drive to Dock A"),
         (mission(robot_presence="offline", robot_presence_since=T0), "bad",
          "Ella · Executing, robot offline since 10:31 UTC: Drive to Dock A"),
         (mission(stop_requested_at=T0, stop_requested_by="Ana"), "info", "Ella · Stopping…, 10:31 UTC: asked by Ana"),
         (mission(state="success", ended_at=T0), "ok", "Ella · Success, 10:31 UTC"),
         (mission(state="aborted", ended_at=T0, abort_reason="timeout", abort_detail="step 2"), "off",
-         "Ella · Aborted, 10:31 UTC: it took too long: step 2"),
+         "Ella · Aborted, 10:31 UTC: timeout: step 2"),
         (mission(state="aborted", ended_at=T0, abort_reason="operator", stop_confirmed=False), "bad",
-         "Ella · Aborted, stop not confirmed, 10:31 UTC: cancelled"),
-        (mission(state="pending", step=0), "info", "Ella · Pending 10:31 UTC: Waiting for Ella to take it"),
+         "Ella · Aborted, stop not confirmed, 10:31 UTC: cancelled by a person"),
+        (mission(state="pending", step=0), "info", "Ella · Dispatching… 10:31 UTC: Waiting for Ella to take it"),
         (mission(state="pending", step=0, delivered_at=T0), "info",
-         "Ella · Pending 10:31 UTC: Ella has it and has not accepted yet"),
-        (mission(state="pending", step=0, dispatched_at=None), "ok",
-         "Ella · Pending 10:31 UTC: Ready: waits to be dispatched"),
-        (mission(state="pending", step=0, dispatched_at=None, robot_held=True), "ok",
-         "Ella · Pending 10:31 UTC: Ella is on hold"),
-        (mission(state="pending", step=0, dispatched_at=None, robot_busy_with="Night round"), "ok",
-         "Ella · Pending 10:31 UTC: Ella is busy with “Night round”"),
-        (mission(state="pending", step=0, dispatched_at=None, robot=None, robot_name=None), "ok",
-         "no robot · Pending 10:31 UTC: It has no robot yet"),
+         "Ella · Dispatching… 10:31 UTC: Ella has it and has not accepted yet"),
+        (waiting(queued_at=None), "ok", "Ella · Pending 10:31 UTC: Ready: it runs when somebody asks it to"),
+        (waiting(), "ok", "Ella · Waiting 10:31 UTC: Next: it is dispatched in a moment"),
+        (waiting(waits=Waits(ahead=1, behind="Night")), "ok",
+         "Ella · Waiting 10:31 UTC: 2nd in Ella's queue, behind “Night”"),
+        (waiting(waits=Waits(not_before=T0)), "ok",
+         "Ella · Waiting 10:31 UTC: It may not start before 29 Nov 10:31 UTC"),
+        (waiting(waits=Waits(after=[("First", "executing")])), "ok",
+         "Ella · Waiting 10:31 UTC: It comes after “First”"),
+        (waiting(waits=Waits(charger="Bay", charger_taken_by="Charge")), "ok",
+         "Ella · Waiting 10:31 UTC: Bay is taken by “Charge”"),
+        (waiting(waits=Waits(unapproved=True), queued_at=None), "ok", "Ella · Pending 10:31 UTC: It needs approval"),
+        (waiting(waits=Waits(commands=["fly"]), robot=None, robot_name=None), "ok",
+         "any robot · Waiting 10:31 UTC: No robot of its site can fly"),
+        (waiting(robot_retired=True, robot="RB-404"), "ok", "Ella · Waiting 10:31 UTC: Ella is retired"),
     ],
 )  # fmt: skip
 def test_a_mission_row_says_its_state_and_why(row, tone, words):
-    html = fragments.mission(row).html
+    html = fragments.mission(row, ELLA if row.robot == "RB-001" else None).html
     (_, attributes), *_ = Reader(html).elements
     assert attributes["class"] == f"row {tone} {row.state}" and attributes["data-state"] == row.state
     assert plain(html) == words
@@ -195,10 +228,12 @@ def test_text_of_others_is_text(text):
     lines = [
         mission(title=text, robot_name=text, params={"place": text}),
         mission(state="aborted", ended_at=T0, abort_reason="operator", abort_detail=text),
-        mission(state="pending", dispatched_at=None, robot_busy_with=text),
+        waiting(waits=Waits(behind=text, ahead=1, after=[(text, "pending")], charger=text, charger_taken_by=text)),
+        waiting(waits=Waits(behind=text, ahead=1)),
         mission(stop_requested_at=T0, stop_requested_by=text),
     ]
-    for fragment in [*made, *vitals, *map(fragments.mission, lines)]:
+    facts = cards.robot_facts(rows[0], 80.0)
+    for fragment in [*made, *vitals, *(fragments.mission(line, facts) for line in lines)]:
         reader = Reader(fragment.html)
         assert (reader.roots, reader.depth) == (1, 0)
         names = {tag for tag, _ in reader.elements}
