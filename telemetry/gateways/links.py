@@ -61,6 +61,7 @@ class Link:
     sessions: set[int] = field(default_factory=set)  # whose messages came over this link
     commands: dict[UUID, Sending] = field(default_factory=dict)
     lossy: Bucket = field(default_factory=Bucket)
+    numbers: metrics.Sequence = field(default_factory=metrics.Sequence)
 
     def ask(self) -> Asked:
         """What the next look asks for this link."""

@@ -110,6 +110,7 @@ class Posted:
 
     def _lossy(self, index: int, up: Up) -> None:
         assert self._link is not None
+        self._link.numbers.saw(up.session, up.channel, up.seq)
         if not self._link.lossy.take(self._links.clock()):
             self._links.counts["lossy dropped"] += 1
             metrics.DROPPED.inc()
@@ -137,6 +138,8 @@ class Posted:
         if self.problem is None and group:
             assert self._link is not None
             self._link.sessions |= {w.up.session for w in group}
+            for w in group:
+                self._link.numbers.saw(w.up.session, w.up.channel, w.up.seq)
             answers = await asyncio.gather(
                 *(self._links.store(self._robot, w.up.msg_id, w.raw, self._received_at) for w in group),
                 return_exceptions=True,

@@ -55,7 +55,6 @@ class Connection:
         self._link: Link | None = None
         self._closed = False
         self._touched = 0.0
-        self._numbers = metrics.Sequence()
         self._direct: asyncio.Task[None] | None = None
 
     async def serve(self, token: str) -> None:
@@ -176,7 +175,7 @@ class Connection:
     ) -> None:
         assert self._link is not None
         self._link.sessions.add(up.session)
-        self._numbers.saw(up.session, up.channel, up.seq)
+        self._link.numbers.saw(up.session, up.channel, up.seq)
         data = raw.encode() if isinstance(raw, str) else raw
         lost = partial(self._not_stored, up, received_at, valid)
         self._inbox.offer(Message(up.msg_id, data, received_at, done, lost))
@@ -222,7 +221,7 @@ class Connection:
 
     async def _lossy(self, up: Up, received_at: datetime) -> None:
         assert self._link is not None
-        self._numbers.saw(up.session, up.channel, up.seq)
+        self._link.numbers.saw(up.session, up.channel, up.seq)
         bucket, now = self._link.lossy, self._links.clock()
         if not bucket.take(now):
             self._links.counts["lossy dropped"] += 1

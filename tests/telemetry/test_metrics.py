@@ -15,8 +15,10 @@ from fleet.history import by_user
 from missions.ledger import Ledger
 from missions.models import DeadLetter
 from telemetry import domain, metrics, scrape, snapshots, translate
+from telemetry.gateways.callers import Callers
 from telemetry.live import hub as hubs
 from tests.actors import SYSTEM
+from tests.telemetry.post import Post
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 from tests.telemetry.wire import Wire
 
@@ -143,6 +145,22 @@ async def test_gateway_counts_links_gaps_bad_and_refused(durable, token, since):
     assert since("duplicates_total", where="gateway") == 1
     assert since("seq_gaps_total", channel="lossy") == 3
     assert since("bad_messages_total", field="data") == 1
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_gaps_over_http_are_counted_across_requests(durable, token, since):
+    for channel in ("critical", "lossy"):
+        since("seq_gaps_total", channel=channel)
+    robot = Post(token)
+    try:
+        await robot.hello()
+        for seq in (1, 4):
+            await robot.post(robot.message("robot.heartbeat", seq=seq))
+            await robot.post(robot.message("robot.state", {"mode": "idle"}, seq=seq))
+    finally:
+        await Callers.leave()
+    assert since("seq_gaps_total", channel="lossy") == 2
+    assert since("seq_gaps_total", channel="critical") == 2
 
 
 async def test_from_change_to_frame(since, monkeypatch):
