@@ -2,7 +2,10 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
@@ -37,6 +40,26 @@ def number(name: str, default: int) -> int:
         return int(value)
     except ValueError:
         raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+
+
+def mail_server(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Host, port, user, password, tls and ssl of the server that sends e-mail; empty when none is named."""
+    if url := environment.get("EMAIL_URL", ""):
+        parts = urlsplit(url)
+        if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
+            raise ImproperlyConfigured("EMAIL_URL must look like smtp://user:password@host:587?tls=yes.")
+        ssl = parts.scheme == "smtps"
+        return {
+            "host": parts.hostname, "port": parts.port or (465 if ssl else 25), "user": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""), "ssl": ssl,
+            "tls": dict(parse_qsl(parts.query)).get("tls", "").lower() in {"1", "true", "yes", "on"},
+        }  # fmt: skip
+    if not environment.get("EMAIL_HOST"):
+        return {}
+    return {
+        "host": environment["EMAIL_HOST"], "port": number("EMAIL_PORT", 25), "user": env("EMAIL_HOST_USER", ""),
+        "password": env("EMAIL_HOST_PASSWORD", ""), "tls": flag("EMAIL_USE_TLS"), "ssl": flag("EMAIL_USE_SSL"),
+    }  # fmt: skip
 
 
 PORT = number("DROVER_PORT", 8000)
@@ -153,6 +176,20 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/fleet/"
+
+# E-mail about alerts: EMAIL_URL=smtp://user:password@host:587?tls=yes (or smtps://), or Django's EMAIL_HOST and the rest
+EMAIL = mail_server(_environment)
+EMAIL_CONFIGURED = bool(EMAIL)
+EMAIL_HOST, EMAIL_PORT = EMAIL.get("host", "localhost"), EMAIL.get("port", 25)
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL.get("user", ""), EMAIL.get("password", "")
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL.get("tls", False), EMAIL.get("ssl", False)
+EMAIL_TIMEOUT = 10  # s
+DEFAULT_FROM_EMAIL = env("EMAIL_FROM", "Drover <drover@localhost>")
+ALERT_EMAILS = env("ALERT_EMAILS", "")  # "ops@example.org, Hall 1=hall1@example.org": beside the people of each site
+ALERT_DIGEST_S = number("ALERT_DIGEST_S", 900)  # what is not critical is collected for so long
+PUBLIC_URL = env("DROVER_URL", f"http://127.0.0.1:{PORT}").rstrip(
+    "/"
+)  # where people reach this site, for links in e-mail
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
