@@ -2,16 +2,22 @@
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from uuid import UUID
 
+from django.db.models import Q
 from django.utils.text import Truncator
 
 from fleet.access import at_sites
 from fleet.models import Place, Site
 from missions.command_types import TYPES
+from missions.models import OPEN, Mission
 from missions.plans import MAX_STEPS
-from missions.reasons import MissionFacts, RobotFacts, robot_obstacle
+from missions.queue import choose
+from missions.reasons import MissionFacts, RobotFacts, nobody, robot_obstacle
 from missions.standing import robots_at
+from missions.wording import mission_said
 
+MAX_MISSIONS = 100  # open ones to come after, the newest
 FREE, TAKEN = "Free now", "Not free now"
 
 
@@ -36,6 +42,8 @@ class Choices:
     sites: dict[int, str]
     places: dict[int, list[str]]
     robots: dict[str, RobotChoice]
+    facts: dict[str, RobotFacts]
+    missions: dict[UUID, tuple[int, str]]  # those that others may come after: site and words
 
     def capabilities(self, site_id: int | None, robot_id: str) -> list[str]:
         """What the chosen robot can do; of no robot what any robot of the site can do; of no site everything."""
@@ -53,6 +61,22 @@ class Choices:
             groups[FREE if robot.free else TAKEN].append((robot.id, f"{robot}{where}"))
         return [(label, robots) for label, robots in groups.items() if robots]
 
+    def would_go_to(self, site_id: int, robot_id: str, steps: list[dict[str, Any]]) -> str:
+        """Who would get a mission with these steps if it were run now, or why it would wait."""
+        first = next((s["params"]["place"] for s in steps if s["params"].get("place")), "")
+        place = Place.objects.filter(site=site_id, name=first).first() if first else None
+        mission = MissionFacts(
+            "", "", site_id, commands=frozenset(s["command"] for s in steps),
+            first_place=(place.x, place.y) if place else None,
+        )  # fmt: skip
+        if robot := self.facts.get(robot_id):
+            reason = robot_obstacle(robot, mission)
+            return f"{reason.text}. The mission would wait for it." if reason else ""
+        here = [robot for robot in self.facts.values() if robot.site_id == site_id]
+        if reason := nobody(mission, here):
+            return f"{reason.text}. The mission would wait."
+        return f"Now it would go to {choose(mission, here).because}."
+
     def for_page(self) -> dict[str, Any]:
         """What the page's script needs."""
         return {
@@ -67,18 +91,34 @@ class Choices:
             },
             "places": self.places,
             "robots": {r.id: {"site": r.site_id, "can": r.can} for r in self.robots.values()},
+            "missions": {str(pk): site for pk, (site, _) in self.missions.items()},
             "max_steps": MAX_STEPS,
         }
 
 
-def choices_for(user: Any) -> Choices:
-    """Five queries and one look at the live facts, however many robots there are."""
+def choices_for(user: Any, mission: Mission | None = None) -> Choices:
+    """As many queries however many robots there are, and one look at the live facts. `mission`: the one that is edited."""
     sites = dict(at_sites(user, Site.objects.order_by("name")).values_list("pk", "name"))
     places: dict[int, list[str]] = {}
     for site_id, name in Place.objects.filter(site__in=sites).order_by("name").values_list("site_id", "name"):
         places.setdefault(site_id, []).append(name)
-    robots = sorted(robots_at(sites).values(), key=lambda robot: robot.id)
-    return Choices(sites, places, {robot.id: _choice(robot) for robot in robots})
+    facts = dict(sorted(robots_at(sites).items()))
+    robots = {robot.id: _choice(robot) for robot in facts.values()}
+    return Choices(sites, places, robots, facts, _missions(list(sites), mission))
+
+
+def _missions(site_ids: list[int], mission: Mission | None) -> dict[UUID, tuple[int, str]]:
+    """The newest open ones, and those that were chosen before; never the mission itself."""
+    chosen = list(mission.dependencies.values_list("on", flat=True)) if mission else []
+    found = Mission.objects.filter(site__in=site_ids).exclude(pk=mission.pk if mission else None)
+    newest = found.filter(state__in=OPEN).order_by("-created_at").values("pk")[:MAX_MISSIONS]
+    rows = found.filter(Q(pk__in=newest) | Q(pk__in=chosen)).select_related("robot").order_by("-created_at")
+    return {row.pk: (row.site_id, _mission_words(row)) for row in rows}
+
+
+def _mission_words(mission: Mission) -> str:
+    robot = f", {mission.robot}" if mission.robot else ""
+    return f"{mission.title} ({mission_said(mission).word.lower()}{robot}, {str(mission.pk)[:8]})"
 
 
 def _choice(robot: RobotFacts) -> RobotChoice:

@@ -1,15 +1,25 @@
 """The form to draw up a mission: its head, and the rows of its steps, checked as they will be when it is saved."""
 
 from typing import Any
+from uuid import UUID
 
 from django import forms
+from django.db import transaction
 
+from fleet.actions import Refused
+from missions import plans
 from missions.choices import Choices
 from missions.command_types import MAX_TIMEOUT_S, TYPES
+from missions.models import Importance
 from missions.step_forms import PREFIX, Problem, StepFormSet, filled
 
+WHEN = "A date and a time, e.g. 2026-12-01 14:30."
 NEEDED = {"required": "This is needed."}
 CHOOSE_FOR_ME = "Choose for me: whoever can do it and is free"
+
+
+def _moment() -> forms.DateTimeInput:
+    return forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 
 
 class MissionForm(forms.Form):
@@ -26,13 +36,36 @@ class MissionForm(forms.Form):
         required=False, error_messages={"invalid_choice": "There is no such robot in service. Choose one of the list."},
         help_text="What each is doing now. One that is busy does this when it is done.",
     )  # fmt: skip
+    importance = forms.ChoiceField(
+        choices=Importance.choices,
+        initial=Importance.NORMAL,
+        required=False,
+        help_text="If an important one goes wrong, people are told.",
+    )
     priority = forms.IntegerField(
         initial=0, min_value=-100, max_value=100, error_messages=NEEDED,
         help_text="From -100 to 100. Of those that wait for a robot, the higher goes first; of equals, the older.",
     )  # fmt: skip
+    not_before = forms.DateTimeField(
+        label="Not before (UTC)", required=False, widget=_moment(), error_messages={"invalid": WHEN},
+        help_text="Empty: as soon as it is run. Otherwise it waits in the queue until then.",
+    )  # fmt: skip
+    expires_at = forms.DateTimeField(
+        label="Expires (UTC)", required=False, widget=_moment(), error_messages={"invalid": WHEN},
+        help_text="If it has not begun by then, it is aborted. Empty: it waits as long as it takes.",
+    )  # fmt: skip
     timeout_s = forms.IntegerField(
         label="Time for the whole mission (s)", initial=600, min_value=1, max_value=MAX_TIMEOUT_S, error_messages=NEEDED,
         help_text="Counted from the robot's acceptance. Then it is asked, stopped, and the mission aborted.",
+    )  # fmt: skip
+    needs_approval = forms.BooleanField(
+        label="Needs approval", required=False,
+        help_text="It cannot run before somebody other than its authors has approved it.",
+    )  # fmt: skip
+    after = forms.TypedMultipleChoiceField(
+        label="After these missions", required=False, coerce=UUID, widget=forms.CheckboxSelectMultiple,
+        error_messages={"invalid_choice": "There is no such open mission. Choose those of the list."},
+        help_text="It waits until all of them have succeeded. If one is aborted, this one is aborted too.",
     )  # fmt: skip
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
@@ -44,6 +77,9 @@ class MissionForm(forms.Form):
         sites = list(choices.sites.items())
         self.fields["site"].choices = sites if len(sites) == 1 else [("", "Choose…"), *sites]  # type: ignore[attr-defined]
         self.fields["robot"].choices = [("", CHOOSE_FOR_ME), *choices.grouped_robots()]  # type: ignore[attr-defined]
+        self.fields["after"].choices = [(str(pk), words) for pk, (_, words) in choices.missions.items()]  # type: ignore[attr-defined]
+        if not choices.missions:
+            del self.fields["after"]
 
     def main(self) -> list[Any]:
         return [self[name] for name in self.MAIN]
@@ -52,11 +88,11 @@ class MissionForm(forms.Form):
         return [field for field in self.visible_fields() if field.name not in self.MAIN]
 
     def more_says(self) -> str:
-        return ", ".join(str(field.label).lower() for field in self.more())
+        return "importance, priority, when, how long, approval, after which missions"
 
     def more_is_open(self) -> bool:
         """Whether something there is not as it usually is, or is wrong."""
-        return any(field.errors or str(field.value() or "") != str(field.field.initial or "") for field in self.more())
+        return any(field.errors or (field.value() or "") not in ("", field.field.initial) for field in self.more())
 
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = super().clean() or {}
@@ -65,6 +101,7 @@ class MissionForm(forms.Form):
             here, there = self.choices.sites[site], self.choices.sites[robot.site_id]
             self.add_error("robot", f"{robot.id} works at {there}, not at {here}. Choose a robot of {here}.")
         said["robot"] = said.get("robot") or None
+        said["importance"] = said.get("importance") or Importance.NORMAL
         return said
 
     def problems(self) -> list[Problem]:
@@ -74,17 +111,32 @@ class MissionForm(forms.Form):
         return loose + [Problem(n, f"{self[n].label}: {e}") for n, errors in named.items() for e in errors]
 
 
-def bound(data: Any, choices: Choices) -> tuple[MissionForm, Any]:
-    """Both forms with what was sent; the steps are checked against the site and what its robots can do."""
+def bound(data: Any, choices: Choices, mission_id: UUID | None = None) -> tuple[MissionForm, Any]:
+    """Both forms with what was sent, checked against each other and by the rules of drawing up a mission."""
     form = MissionForm(data, choices=choices)
     form.is_valid()
     said = getattr(form, "cleaned_data", {})
     site = said.get("site")
-    steps = {
+    kwargs = {
         "places": None if site is None else set(choices.places.get(site, ())),
         "capabilities": choices.capabilities(site, said.get("robot") or ""),
     }
-    return form, StepFormSet(data, prefix=PREFIX, form_kwargs=steps)
+    steps = StepFormSet(data, prefix=PREFIX, form_kwargs=kwargs)
+    if steps.is_valid() and form.is_valid():
+        _agree(form, steps.steps(), mission_id)
+    return form, steps
+
+
+def _agree(form: MissionForm, steps: list[dict[str, Any]], mission_id: UUID | None) -> None:
+    """What only the rules of drawing up know: times that have passed, circles of dependencies."""
+    said = {name: value for name, value in form.cleaned_data.items() if name not in ("version", "after")}
+    try:
+        with transaction.atomic():
+            plans.checked(**said, steps=steps)
+            plans.checked_after(form.cleaned_data.get("after", ()), said["site"], mission_id)
+    except Refused as refused:
+        name, _, reason = str(refused).partition(": ")
+        form.add_error(name if name in form.fields else None, reason if name in form.fields else str(refused))
 
 
 def blank(initial: dict[str, Any], rows: list[dict[str, Any]], choices: Choices) -> tuple[MissionForm, Any]:
@@ -100,8 +152,12 @@ def blank(initial: dict[str, Any], rows: list[dict[str, Any]], choices: Choices)
 
 def filled_in(mission: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Initial values of both forms for a mission that is drawn up."""
-    head = {name: getattr(mission, name) for name in ("title", "priority", "timeout_s", "version")}
-    head |= {"site": mission.site_id, "robot": mission.robot_id}
+    names = (
+        "title", "importance", "priority", "not_before", "expires_at", "timeout_s", "needs_approval", "version",
+    )  # fmt: skip
+    head = {name: getattr(mission, name) for name in names}
+    after = [str(pk) for pk in mission.dependencies.values_list("on", flat=True)]
+    head |= {"site": mission.site_id, "robot": mission.robot_id, "after": after}
     return head, filled(mission.steps.all())
 
 
@@ -110,10 +166,9 @@ def problems(form: MissionForm, steps: Any) -> list[Problem]:
     return form.problems() + steps.problems() if form.is_bound else []
 
 
-def check(data: Any, choices: Choices) -> dict[str, Any]:
-    """What is wrong with what somebody is filling in, and what the chosen robot is at; plain JSON. Stores nothing."""
-    form, steps = bound(data, choices)
-    steps.is_valid()
-    robot = choices.robots.get(getattr(form, "cleaned_data", {}).get("robot") or "")
-    waits = f"{robot.says}. The mission would wait for it." if robot and not robot.free else ""
-    return {"problems": [problem._asdict() for problem in problems(form, steps)], "robot": waits}
+def check(data: Any, choices: Choices, mission_id: UUID | None = None) -> dict[str, Any]:
+    """What is wrong with what somebody is filling in, and who would get it; plain JSON. Stores nothing."""
+    form, steps = bound(data, choices, mission_id)
+    said = getattr(form, "cleaned_data", {})
+    goes = choices.would_go_to(said["site"], said.get("robot") or "", steps.steps()) if said.get("site") else ""
+    return {"problems": [problem._asdict() for problem in problems(form, steps)], "robot": goes}

@@ -53,6 +53,8 @@ def mission_told(mission: Any, why: str = "", robot_offline_since: datetime | No
 
 def mission_said(mission: Any) -> Said:
     """The same in a few words: shape, word and token."""
+    if mission.state == State.PENDING and mission.needs_approval and not mission.approved_at:
+        return Said("△", "Needs approval", "warn")
     told = mission_told(mission)
     reason = aborted_because(mission) if told.word == "Aborted" else ""
     return Said(GLYPHS[told.icon], f"{told.word}: {reason}" if reason else told.word, told.tone)

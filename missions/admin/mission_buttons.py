@@ -1,12 +1,32 @@
 """What people may do to one mission: a table of buttons, each of which calls one action and reports in one sentence."""
 
-from django.http import HttpRequest
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
 from fleet.admin.pages import Button, seen_version
 from fleet.history import by_user
 from missions import actions
-from missions.models import Mission, State
+from missions.models import FINAL, Mission, State
 from missions.wording import is_open
+
+
+def _run(request: HttpRequest, mission: Mission) -> str:
+    said = actions.queue_mission(mission.pk, by=by_user(request.user), version=seen_version(request))
+    return f"“{mission.title}” {said}."
+
+
+def _approve(request: HttpRequest, mission: Mission) -> str:
+    actions.approve_mission(mission.pk, by=by_user(request.user), version=seen_version(request))
+    return f"“{mission.title}” is approved. It moves nothing until it is run."
+
+
+def _withdraw(request: HttpRequest, mission: Mission) -> str:
+    actions.withdraw_mission(mission.pk, by=by_user(request.user))
+    return f"“{mission.title}” is out of the queue. It stays as it was drawn up."
 
 
 def _dispatch(request: HttpRequest, mission: Mission) -> str:
@@ -37,10 +57,75 @@ def _cancel(request: HttpRequest, mission: Mission) -> str:
     return CANCELLED[actions.cancel_mission(mission.pk, by=by_user(request.user), reason=reason)].format(mission)
 
 
+def number_of(text: str) -> int:
+    """A priority that somebody typed."""
+    try:
+        wanted = int(text)
+    except ValueError:
+        raise actions.Refused("The priority is a whole number from -100 to 100; higher goes first.") from None
+    if not -100 <= wanted <= 100:
+        raise actions.Refused("The priority is from -100 to 100; higher goes first.")
+    return wanted
+
+
+def _priority(request: HttpRequest, mission: Mission) -> str:
+    wanted = number_of(request.POST.get("reason", ""))
+    actions.set_priority(mission.pk, priority=wanted, by=by_user(request.user))
+    return f"“{mission.title}” has priority {wanted} now."
+
+
+def _rerun(request: HttpRequest, mission: Mission) -> HttpResponse:
+    return _made(request, actions.rerun_mission(mission.pk, by=by_user(request.user)), "change")
+
+
+def _rerun_unfinished(request: HttpRequest, mission: Mission) -> HttpResponse:
+    return _made(request, actions.rerun_mission(mission.pk, by=by_user(request.user), unfinished=True), "change")
+
+
+def _clone(request: HttpRequest, mission: Mission) -> HttpResponse:
+    return _made(request, actions.clone_mission(mission.pk, by=by_user(request.user)), "edit")
+
+
+def _made(request: HttpRequest, pk: UUID, page: str) -> HttpResponse:
+    """To the new mission, or straight to its form."""
+    messages.success(request, "This is the new mission. It moves nothing until it is run.")
+    return redirect(f"admin:missions_mission_{page}", pk)
+
+
+def _not_begun(mission: Mission) -> bool:
+    return mission.state == State.PENDING and not mission.dispatched_at and not mission.stop_requested_at
+
+
+def _may_run(mission: Mission) -> bool:
+    return _not_begun(mission) and (not mission.needs_approval or mission.approved_at is not None)
+
+
+def _partly_done(mission: Any) -> bool:
+    return mission.state in FINAL and 0 < mission.done_n < mission.steps_n
+
+
 BUTTONS = (
     Button(
-        "dispatch", "Dispatch", "missions.dispatch_mission", _dispatch, versioned=True, look="primary",
-        shown=lambda m: m.state == State.PENDING and not m.dispatched_at and not m.stop_requested_at,
+        "approve", "Approve", "missions.approve_mission", _approve, versioned=True, look="primary",
+        shown=lambda m: _not_begun(m) and m.needs_approval and not m.approved_at,
+    ),
+    Button(
+        "run", "Run", "missions.dispatch_mission", _run, versioned=True, look="primary",
+        shown=lambda m: _may_run(m) and not m.queued_at,
+    ),
+    Button(
+        "withdraw", "Take out of the queue", "missions.dispatch_mission", _withdraw,
+        shown=lambda m: _not_begun(m) and bool(m.queued_at),
+    ),
+    Button(
+        "dispatch", "Dispatch now…", "missions.dispatch_mission", _dispatch, versioned=True,
+        shown=lambda m: _may_run(m) and bool(m.robot_id),
+        confirm="{row.robot} gets it at once, before those that wait for it.", yes="Dispatch now",
+    ),
+    Button(
+        "priority", "Priority…", "missions.change_mission", _priority, shown=_not_begun,
+        asks="From -100 to 100 (now {row.priority})", confirm="The higher goes first; of equals, the older.",
+        yes="Set the priority",
     ),
     Button(
         "resume", "Resume", "missions.resume_mission", _resume, versioned=True,
@@ -50,6 +135,19 @@ BUTTONS = (
         "pause", "Pause", "missions.pause_mission", _pause,
         shown=lambda m: m.state in (State.EXECUTING, State.STEP_COMPLETED) and not m.paused_at
         and not m.stop_requested_at,
+    ),
+    Button(
+        "rerun", "Rerun…", "missions.add_mission", _rerun, shown=lambda m: m.state in FINAL, yes="Make the new mission",
+        confirm="Makes a new mission with all {row.steps_n} steps. This one stays as it ended.",
+    ),
+    Button(
+        "rerun_unfinished", "Rerun unfinished…", "missions.add_mission", _rerun_unfinished, shown=_partly_done,
+        confirm="Makes a new mission with the {left} steps that were not completed. This one stays as it ended.",
+        yes="Make the new mission",
+    ),
+    Button(
+        "clone", "Clone…", "missions.add_mission", _clone, yes="Make the new mission",
+        confirm="Makes a new mission with the same {row.steps_n} steps, to be edited and run. This one stays as it is.",
     ),
     Button(
         "cancel", "Cancel…", "missions.cancel_mission", _cancel, shown=is_open, look="danger", asks="Reason",

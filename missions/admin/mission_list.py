@@ -4,25 +4,32 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from missions.models import FINAL, OPEN, Mission, State
+from missions.models import FINAL, OPEN, Importance, Mission, State
 from missions.waiting import why_waiting_all
+
+WAITING = "waiting"
+IN_THE_QUEUE = ("-priority", "queued_at", "id")  # as missions.queue.order has it
 
 
 def shown(now: datetime) -> dict[str, tuple[str, Q]]:
     """Filters that people use daily: name → label and condition."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    is_open = Q(state__in=OPEN)
+    is_open, not_begun = Q(state__in=OPEN), Q(state=State.PENDING, dispatched_at=None)
+    unapproved = Q(needs_approval=True, approved_at=None)
     return {
-        "draft": ("Not dispatched", is_open & Q(dispatched_at=None)),
+        WAITING: ("Waiting", not_begun & Q(queued_at__isnull=False)),
         "running": ("Running", is_open & Q(dispatched_at__isnull=False)),
+        "approval": ("Needs approval", not_begun & unapproved),
         "stopping": ("Stopping", is_open & Q(stop_requested_at__isnull=False)),
         "wrong": ("Went wrong today", Q(state=State.ABORTED, ended_at__gte=today)),
         "unconfirmed": ("Stop not confirmed", Q(state=State.ABORTED, stop_confirmed=False)),
+        "important": ("Important", is_open & Q(importance=Importance.IMPORTANT)),
+        "draft": ("Not run yet", not_begun & Q(queued_at=None) & ~unapproved),
         "ended": ("Ended", Q(state__in=FINAL)),
     }
 
@@ -43,7 +50,12 @@ class ShownFilter(admin.SimpleListFilter):
 
 
 class MissionList(ChangeList):
-    """Says for all rows of the page at once why they wait."""
+    """Says for all rows of the page at once why they wait; those that wait come in the order of their queue."""
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Mission]) -> list[str]:
+        if self.params.get(ShownFilter.parameter_name) == WAITING and ORDER_VAR not in self.params:
+            return list(IN_THE_QUEUE)
+        return super().get_ordering(request, queryset)
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)

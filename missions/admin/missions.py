@@ -1,5 +1,6 @@
 """Admin of missions: draw up, dispatch, steer, and read how it came about. Everything goes through `missions.actions`."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import admin, messages
@@ -9,24 +10,25 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from fleet.admin.pages import PageAdmin
-from fleet.admin.timeline import ago, clock, timeline
+from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.timeline import ago
+from fleet.commit import Conflict
 from fleet.history import by_user
 from missions import actions
+from missions.admin.bulk import offered
 from missions.admin.mission_buttons import BUTTONS
 from missions.admin.mission_list import MissionList, ShownFilter, daily
+from missions.admin.mission_page import page_context
 from missions.choices import choices_for
-from missions.command_types import in_words
-from missions.deadlines import deadlines
 from missions.forms import blank, bound, check, filled_in, problems
-from missions.models import FINAL, Mission, Outcome, State, Step
-from missions.waiting import why_waiting
+from missions.models import FINAL, Importance, Mission, Outcome, State, Step
 from missions.wording import mission_said
 
 
@@ -34,8 +36,9 @@ from missions.wording import mission_said
 class MissionAdmin(PageAdmin):
     page_template = "admin/drover/mission.html"
     form_template = "admin/drover/mission_form.html"
-    list_display = ("title", "condition", "robot_link", "progress", "why", "age", "who")
+    list_display = ("named", "condition", "robot_link", "progress", "why", "age", "who")
     list_filter = (ShownFilter, "state", "site", "robot", "ended_at")
+    list_display_links = ("named",)
     list_select_related = ("robot", "site")
     search_fields = ("title", "id", "robot__id", "robot__name", "created_by")
     search_help_text = "Title, mission id, robot, or who drew it up"
@@ -61,6 +64,15 @@ class MissionAdmin(PageAdmin):
             done_n=Coalesce(Subquery(done), 0, output_field=IntegerField()),
         )  # fmt: skip
 
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        return offered(request.user)
+
+    @admin.display(description="title", ordering="title")
+    def named(self, mission: Mission) -> SafeString | str:
+        if mission.importance != Importance.IMPORTANT:
+            return mission.title
+        return format_html('{} <span class="chip">Important</span>', mission.title)
+
     @admin.display(description="state", ordering="state")
     def condition(self, mission: Mission) -> SafeString:
         said = mission_said(mission)
@@ -76,19 +88,21 @@ class MissionAdmin(PageAdmin):
     @admin.display(description="progress")
     def progress(self, mission: Any) -> SafeString:
         return format_html(
-            '<span class="num nowrap">{}/{}</span> <progress max="{}" value="{}" aria-hidden="true"></progress>',
+            '<span class="num nowrap">{}/{} <progress max="{}" value="{}" aria-hidden="true"></progress></span>',
             mission.done_n, mission.steps_n, mission.steps_n or 1, mission.done_n,
         )  # fmt: skip
 
-    @admin.display(description="why")
+    @admin.display(description="why it waits, what went wrong", empty_value="")
     def why(self, mission: Any) -> str:
-        """Why it waits, or why it was stopped."""
-        return str(mission.waits_for or Truncator(mission.abort_detail).chars(200))
+        return str(Truncator(mission.waits_for or mission.abort_detail).chars(200))
 
     @admin.display(description="age", ordering="created_at")
     def age(self, mission: Mission) -> SafeString:
         at = mission.created_at
-        return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), at, ago(at, timezone.now()))
+        title = f"{at:%Y-%m-%d %H:%M:%S}"
+        return format_html(
+            '<time datetime="{}" title="{}" data-ago>{}</time>', at.isoformat(), title, ago(at, timezone.now())
+        )
 
     @admin.display(description="drawn up by", ordering="created_by")
     def who(self, mission: Mission) -> str:
@@ -104,8 +118,10 @@ class MissionAdmin(PageAdmin):
         return f"“{row}” can no longer be edited: it {'has ended' if row.state in FINAL else 'was dispatched'}."
 
     def get_urls(self) -> list[URLPattern]:
-        check = path("check/", self.admin_site.admin_view(self.check_view), name="missions_mission_check")
-        return [check, *super().get_urls()]
+        wrap = self.admin_site.admin_view
+        check = path("check/", wrap(self.check_view), name="missions_mission_check")
+        now = path("<path:object_id>/now/", wrap(self.now_view), name="missions_mission_now")
+        return [check, now, *super().get_urls()]
 
     def check_view(self, request: HttpRequest) -> HttpResponse:
         """What is wrong with a form that somebody is filling in, by the rules of saving. Stores nothing."""
@@ -113,12 +129,13 @@ class MissionAdmin(PageAdmin):
             return HttpResponseNotAllowed(["POST"])
         if not (self.has_add_permission(request) or self.has_change_permission(request)):
             raise PermissionDenied
-        return JsonResponse(check(request.POST, choices_for(request.user)))
+        row = self._found(request, request.GET["mission"]) if "mission" in request.GET else None
+        return JsonResponse(check(request.POST, choices_for(request.user, row), row.pk if row else None))
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        choices = choices_for(request.user)
+        choices = choices_for(request.user, row)
         if request.method == "POST":
-            form, steps = bound(request.POST, choices)
+            form, steps = bound(request.POST, choices, row.pk if row else None)
         else:
             form, steps = blank(*(filled_in(row) if row else (request.GET.dict(), [])), choices)
         return {"form": form, "steps": steps}
@@ -129,7 +146,7 @@ class MissionAdmin(PageAdmin):
             "problems": problems(forms["form"], forms["steps"]),
             "choices": choices.for_page(),
             "place_names": sorted({name for names in choices.places.values() for name in names}),
-            "check_url": reverse("admin:missions_mission_check"),
+            "check_url": reverse("admin:missions_mission_check") + (f"?mission={row.pk}" if row else ""),
             "may_run": request.user.has_perm("missions.dispatch_mission"),
         }
 
@@ -153,31 +170,36 @@ class MissionAdmin(PageAdmin):
     def _run_now(self, request: HttpRequest, pk: Any) -> str:
         """The mission is stored either way; a refusal is a message of its own."""
         try:
-            actions.dispatch_mission(pk, by=by_user(request.user))
-        except actions.Refused as refused:
-            messages.warning(request, f"Not dispatched: {refused}")
+            said = actions.queue_mission(pk, by=by_user(request.user))
+        except (actions.Refused, Conflict) as refused:
+            messages.warning(request, f"Not run: {refused}")
             return ""
-        return "Dispatching…"
+        return f"{said[:1].upper()}{said[1:].rstrip('.')}."
+
+    def offer(self, request: HttpRequest, row: Any) -> list[Button]:
+        """With numbers and names in what they ask."""
+        words = {"row": row, "left": row.steps_n - row.done_n}
+        own = row.created_by == by_user(request.user).actor_name and not request.user.is_superuser
+        return [
+            replace(b, confirm=b.confirm.format(**words), asks=b.asks.format(**words))
+            for b in super().offer(request, row)
+            if not (own and b.verb == "approve")  # nobody approves their own
+        ]
+
+    # page
+
+    def now_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The moving parts of a mission's page, for one that is open; 204 when they are as the browser has them."""
+        row = self._found(request, object_id)
+        context = {"row": row, "buttons": self.offer(request, row), "can_edit": self.can_edit(request, row)}
+        context |= {"opts": self.opts, "key": quote(row.pk), **page_context(request, row)}
+        if request.GET.get("seen") == context["stamp"]:
+            return HttpResponse(status=204)
+        return TemplateResponse(request, "admin/drover/_mission_now.html", context)
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        now = timezone.now()
-        return {
-            "s": mission_said(row),
-            "robot_url": _robot_url(row) if row.robot_id else "",
-            "waits_for": why_waiting(row),
-            "steps": [(step, in_words(step.command, step.params)) for step in row.steps.all()],
-            "deadlines": [
-                (d, clock(d.due_at), _until(d.due_at, now)) for d in ([] if row.state in FINAL else deadlines(row))
-            ],
-            "started_ago": ago(row.started_at, now) if row.started_at else "",
-            **timeline(f"mission:{row.pk}", request.user),
-        }
+        return page_context(request, row)
 
 
 def _robot_url(mission: Mission) -> str:
     return reverse("admin:fleet_robot_change", args=[quote(mission.robot_id)])
-
-
-def _until(due_at: Any, now: Any) -> str:
-    left = (due_at - now).total_seconds()
-    return f"in {left:.0f} s" if left >= 0 else f"due {-left:.0f} s ago"

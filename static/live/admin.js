@@ -1,4 +1,5 @@
 // Small comforts of the admin pages; everything works without them.
+import "./ages.js";
 
 for (const button of document.querySelectorAll("[data-copy]")) {
   if (!navigator.clipboard) break;
@@ -28,7 +29,7 @@ document.addEventListener("keydown", (event) => {
 
 // While something that was asked for is under way (stopping, dispatching), the page asks how it stands, for a minute.
 const ASK_EVERY_MS = 1500;
-const busy = () => document.querySelector("#content .page-head .said.info");
+const busy = () => document.querySelector("#content .page-head:not([data-follows]) .said.info");
 const disturbs = () => document.hidden || document.querySelector("#content details.ask[open], #content input:focus");
 for (let asked = 0; busy() && asked < 40; asked++) {
   await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS));

@@ -67,20 +67,33 @@ def test_cancel_ignores_the_version(client, supervisor, mission):
     assert Mission.objects.get().state == State.ABORTED
 
 
-def test_save_and_dispatch(client, supervisor, robot):
+def test_save_and_run(client, supervisor, robot):
     client.force_login(supervisor)
     client.post(ADD, head(robot, _run="1") | rows(DRIVE))
     assert Mission.objects.get().dispatched_at
-    assert "Dispatching…" in client.get(ADD).content.decode()
+    assert "“Pallet 7” is drawn up. Dispatched to Ella." in client.get(ADD).content.decode()
     answer = client.post(ADD, head(robot, _run="1", title="Second") | rows(DRIVE), follow=True)
-    assert "Not dispatched: Ella is busy with “Pallet 7”" in str(next(iter(answer.context["messages"])))
-    assert Mission.objects.get(title="Second").dispatched_at is None
+    said = str(next(iter(answer.context["messages"])))
+    assert said == "“Second” is drawn up. Waits: Ella is busy with “Pallet 7”."
+    second = Mission.objects.get(title="Second")
+    assert (second.dispatched_at, second.queued_at is not None) == (None, True)
+
+
+def test_a_mission_that_needs_approval_is_saved_and_says_so(client, supervisor, robot):
+    client.force_login(supervisor)
+    answer = client.post(ADD, head(robot, _run="1", needs_approval="on") | rows(DRIVE), follow=True)
+    said = [str(message) for message in answer.context["messages"]]
+    assert said[0].startswith("Not run: It needs approval before it can run.")
+    assert Mission.objects.get().queued_at is None
 
 
 @pytest.mark.parametrize(
     ("columns", "word", "token"),
     [
         ({}, "Pending", "ok"),
+        ({"queued_at": 1}, "Waiting", "ok"),
+        ({"needs_approval": True}, "Needs approval", "warn"),
+        ({"needs_approval": True, "approved_at": 1, "queued_at": 1}, "Waiting", "ok"),
         ({"dispatched_at": 1}, "Dispatching…", "info"),
         ({"state": "executing", "dispatched_at": 1}, "Executing", "ok"),
         ({"state": "executing", "dispatched_at": 1, "paused_at": 1}, "Paused", "ok"),
@@ -116,7 +129,7 @@ def test_page_shows_steps_deadlines_and_timeline_with_who_and_why(client, audito
     ]
     assert "Drive to Dock A" in html
     assert "Pick pallet 7 at Dock A" in html
-    assert [d.kind for d, _, _ in answer.context["deadlines"]] == ["step", "mission"]
+    assert [d.kind for d, _ in answer.context["deadlines"]] == ["step", "mission"]
     assert "<img src=x" not in html
     assert "&lt;img src=x onerror" in html
     assert not answer.context["buttons"]
@@ -226,15 +239,15 @@ def test_the_list_answers_who_where_how_far_and_why(client, auditor, dispatched,
     html = client.get(LIST).content.decode()
     for text in ("Executing", "1/3", "RB-001", "Ana", "Ella is busy with “Fetch”"):
         assert text in html
-    assert "_selected_action" not in html
+    assert "_selected_action" not in html, "an auditor does nothing to many"
     assert "delete" not in html.lower()
 
 
-@pytest.mark.parametrize("query", ["shown=draft", "shown=running", "state__exact=pending", "robot__id__exact=RB-001", "q=fetch", "q=RB-001"])  # fmt: skip
+@pytest.mark.parametrize("query", ["shown=draft", "shown=running", "shown=waiting", "state__exact=pending", "robot__id__exact=RB-001", "q=fetch", "q=RB-001"])  # fmt: skip
 def test_filters_and_search_find(client, auditor, mission, query):
     client.force_login(auditor)
     found = client.get(f"{LIST}?{query}").context["cl"].result_list
-    assert len(found) == (0 if query == "shown=running" else 1)
+    assert len(found) == (0 if query in ("shown=running", "shown=waiting") else 1)
 
 
 @pytest.mark.parametrize("query", ["q=%00", "robot__id__exact=%00", "site__id__exact=x", "shown=%00", "nonsense=1", "p=9999999999999999999"])  # fmt: skip
@@ -243,3 +256,77 @@ def test_nonsense_in_the_address_is_no_crash(client, auditor, mission, query):
     assert client.get(f"{LIST}?{query}").status_code in (200, 302)
     assert client.get(f"{LIST}%00/change/").status_code == 404
     assert client.get(f"{LIST}no-uuid/change/").status_code == 404
+
+
+def test_the_daily_filters_count_what_they_show(client, supervisor, robot, other_robot):
+    by = by_user(supervisor)
+
+    def make(title, **more):
+        return actions.draft_mission(title=title, site=robot.site_id, steps=STEPS, by=by, **more)
+
+    actions.queue_mission(make("runs", robot=robot), by=by)
+    actions.queue_mission(make("waits", robot=robot), by=by)
+    actions.queue_mission(make("waits, goes first", robot=robot, priority=5), by=by)
+    actions.cancel_mission(make("went wrong"), by=by, reason="x")
+    make("to approve", needs_approval=True)
+    make("drawn up", importance="important")
+    client.force_login(supervisor)
+    counted = {d["name"]: d["count"] for d in client.get(LIST).context["daily"]}
+    assert counted == {
+        "waiting": 2, "running": 1, "approval": 1, "stopping": 0, "wrong": 1, "unconfirmed": 0, "important": 1,
+        "draft": 1, "ended": 1,
+    }  # fmt: skip
+    for name, count in counted.items():
+        assert len(client.get(f"{LIST}?shown={name}").context["cl"].result_list) == count, name
+    waiting = client.get(f"{LIST}?shown=waiting").context["cl"].result_list
+    assert [m.title for m in waiting] == ["waits, goes first", "waits"], "the order of the queue"
+
+
+def test_the_page_says_what_it_was_made_from_and_what_waits_for_it(client, supervisor, mission, robot):
+    by = by_user(supervisor)
+    later = actions.draft_mission(title="Later", site=robot.site_id, steps=STEPS, by=by, after=[mission.pk])
+    actions.cancel_mission(mission.pk, by=by)
+    client.force_login(supervisor)
+    answer = client.post(page(mission, "rerun"), follow=True)
+    rerun = Mission.objects.get(origin=mission.pk)
+    assert answer.redirect_chain[-1][0] == page(rerun)
+    assert [(r.how, r.mission.pk) for r in answer.context["related"]] == [("Rerun of", mission.pk)]
+    related = client.get(page(mission)).context["related"]
+    assert [(r.how, r.mission.pk) for r in related] == [("Rerun as", rerun.pk), ("Comes before", later)]
+    assert [r.how for r in client.get(page(Mission.objects.get(pk=later))).context["related"]] == ["Comes after"]
+    clone = client.post(page(mission, "clone"))
+    assert clone.url == page(Mission.objects.get(origin_kind="clone"), "edit")
+
+
+def test_an_open_page_is_told_only_what_is_new(client, supervisor, dispatched):
+    client.force_login(supervisor)
+    shown = client.get(page(dispatched))
+    now = f"{page(dispatched, 'now')}?seen="
+    assert client.get(now + shown.context["stamp"]).status_code == 204
+    tell(dispatched, facts.Accepted(1))
+    fresh = client.get(now + shown.context["stamp"])
+    assert (fresh.status_code, "Executing" in fresh.content.decode()) == (200, True)
+    assert "<html" not in fresh.content.decode()
+    old, new = shown.context["parts"], fresh.context["parts"]
+    assert {name for name in old if old[name] != new[name]} == {"head", "buttons", "rows", "history"}
+    assert client.get(now + fresh.context["stamp"]).status_code == 204
+
+
+def test_an_open_page_hears_of_a_new_reason_to_wait(client, supervisor, mission, robot):
+    client.force_login(supervisor)
+    stamp = client.get(page(mission)).context["stamp"]
+    from fleet import actions as robots
+
+    robots.stop_robot(robot.pk, by=by_user(supervisor), why="blocked aisle")
+    fresh = client.get(f"{page(mission, 'now')}?seen={stamp}")
+    assert "blocked aisle" in fresh.content.decode()
+
+
+def test_an_author_is_not_offered_to_approve(client, supervisor, admin_person, robot):
+    pk = actions.draft_mission(
+        title="Move", site=robot.site_id, steps=STEPS, by=by_user(supervisor), needs_approval=True
+    )
+    for person, offered in ((supervisor, False), (admin_person, True)):
+        client.force_login(person)
+        verbs = [b.verb for b in client.get(f"{LIST}{pk}/change/").context["buttons"]]
+        assert (("approve" in verbs), ("run" in verbs)) == (offered, False)

@@ -1,0 +1,90 @@
+"""What a mission's page says: how it stands, why it waits, what will happen if nothing is heard, and how it came about.
+
+Each part has a key that changes when what it says changes, so that a page that is open exchanges only that.
+"""
+
+import hashlib
+from typing import Any, NamedTuple
+
+from django.contrib.admin.utils import quote
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+
+from fleet.access import at_sites
+from fleet.admin.timeline import timeline
+from missions.command_types import in_words
+from missions.deadlines import deadlines
+from missions.models import FINAL, Mission, OriginKind, State
+from missions.waiting import why_waiting
+from missions.wording import mission_said
+
+EVERY_S = 3  # how often an open page asks
+EVERY_S_UNCONFIRMED = 15  # it has ended, but the robot may say that it stands after all
+
+
+class Related(NamedTuple):
+    """Another mission and what it is to this one."""
+
+    how: str
+    mission: Any
+    said: Any
+
+
+MADE = {
+    OriginKind.RERUN: ("Rerun of", "Rerun as"),
+    OriginKind.CLONE: ("Cloned from", "Cloned as"),
+    OriginKind.TEMPLATE: ("Made from", "Made into"),
+}
+
+
+def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
+    """For a row annotated with `steps_n` and `done_n`."""
+    waits, related = why_waiting(row), _related(request, row)
+    history = timeline(f"mission:{row.pk}", request.user)
+    newest = history["entries"][-1].event.seq if history["entries"] else 0
+    now = timezone.now()
+    parts = {
+        "head": _key(row.version, waits, str(row.robot)),
+        "buttons": _key(row.version),
+        "rows": _key(row.version),
+        "related": _key(*((r.how, r.mission.pk, r.said.word, r.mission.title) for r in related)),
+        "history": _key(newest),
+    }
+    return {
+        "s": mission_said(row),
+        "robot_url": reverse("admin:fleet_robot_change", args=[quote(row.robot_id)]) if row.robot_id else "",
+        "waits_for": waits,
+        "steps": [(step, in_words(step.command, step.params)) for step in row.steps.all()],
+        "deadlines": [
+            (deadline, _until(deadline.due_at, now)) for deadline in ([] if row.state in FINAL else deadlines(row))
+        ],
+        "waiting_since": row.queued_at if row.state == State.PENDING and not row.dispatched_at else None,
+        "related": related,
+        "parts": parts,
+        "stamp": _key(*parts.values()),
+        "every_s": EVERY_S if row.state not in FINAL else EVERY_S_UNCONFIRMED if row.stop_confirmed is False else 0,
+        "now": now.isoformat(),
+        **history,
+    }
+
+
+def _related(request: HttpRequest, row: Any) -> list[Related]:
+    """What it was made from and into, and what waits for what. Of other sites only what the person may see."""
+    found: list[tuple[str, Any]] = []
+    seen = at_sites(request.user, Mission.objects.all())
+    if row.origin and (origin := seen.filter(pk=row.origin).first()):
+        found.append((MADE[row.origin_kind][0] if row.origin_kind else "Made from", origin))
+    found += [(MADE[m.origin_kind][1], m) for m in seen.filter(origin=row.pk).order_by("created_at")[:20]]
+    found += [("Comes after", m) for m in seen.filter(dependants__mission=row.pk).order_by("dependants__number")]
+    found += [("Comes before", m) for m in seen.filter(dependencies__on=row.pk).order_by("created_at")[:20]]
+    return [Related(how, mission, mission_said(mission)) for how, mission in found]
+
+
+def _until(due_at: Any, now: Any) -> str:
+    left = (due_at - now).total_seconds()
+    return f"in {left:.0f} s" if left >= 0 else f"due {-left:.0f} s ago"
+
+
+def _key(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
