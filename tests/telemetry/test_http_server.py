@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from fleet import actions
 from missions import actions as mission_actions
-from missions.models import Mission
+from missions.models import DeadLetter, Mission
 from telemetry.gateways.rows import Rows
 from telemetry.simulator.pack import Pack
 from tests.actors import SYSTEM, online
@@ -77,10 +77,10 @@ async def begin(site_url, token):
         )
         running.append(process)
 
-    async def simulated():
-        places = [["Dock A", 0, 0, 0]]
-        about = {"id": "RB-001", "token": token, "url": f"{site_url}/robot/v1/ws", "transport": "http"}
-        pack = Pack([about | {"capabilities": ["navigate", "pick"], "places": places, "speed_up": 50}])
+    async def simulated(transport="http", **faults):
+        about = {"id": "RB-001", "token": token, "url": f"{site_url}/robot/v1/ws".replace("http", "ws"), "transport": transport, "seed": 5}
+        about |= {"capabilities": ["navigate", "pick"], "places": [["Dock A", 0, 0, 0]], "speed_up": 50}
+        pack = Pack([about | {"faults": faults}])
         running.append(asyncio.create_task(pack.run()))
 
     yield {"example": example, "simulated": simulated}
@@ -101,6 +101,17 @@ async def test_a_robot_over_http_succeeds_in_its_mission_and_stands_when_it_is_s
     await until(ask, worker, clock, lambda: Mission.objects.get().state == "success")
     await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
     await until(ask, worker, clock, lambda: robot.holds.get().confirmed_at)
+
+
+@pytest.mark.parametrize("transport", ["ws", "http"])
+async def test_a_robot_whose_messages_are_lost_repeated_and_mixed_up_succeeds_all_the_same(
+    transport, begin, robot, ask, worker, clock
+):
+    await ask(lambda: work(worker, clock))
+    await ask(dispatch, robot)
+    await begin["simulated"](transport, drop=0.2, duplicate=0.3, reorder=0.3, delay=0.3, clock=-3600)
+    await until(ask, worker, clock, lambda: Mission.objects.get().state == "success")
+    assert await ask(DeadLetter.objects.count) == 0
 
 
 def test_the_example_fits_on_a_page():
