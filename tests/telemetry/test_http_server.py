@@ -78,7 +78,13 @@ async def begin(site_url, token):
         running.append(process)
 
     async def simulated(transport="http", **faults):
-        about = {"id": "RB-001", "token": token, "url": f"{site_url}/robot/v1/ws".replace("http", "ws"), "transport": transport, "seed": 5}
+        about = {
+            "id": "RB-001",
+            "token": token,
+            "url": f"{site_url}/robot/v1/ws".replace("http", "ws"),
+            "transport": transport,
+            "seed": 5,
+        }
         about |= {"capabilities": ["navigate", "pick"], "places": [["Dock A", 0, 0, 0]], "speed_up": 50}
         pack = Pack([about | {"faults": faults}])
         running.append(asyncio.create_task(pack.run()))
