@@ -10,7 +10,9 @@ class FleetConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        from fleet import alert_rules, catalogue, roles, triggers  # noqa: F401  (they register event kinds and alerts)
+        from fleet import alert_rules, catalogue, roles, sign_in, triggers  # noqa: F401  (two register kinds and alerts)
+
+        sign_in.connect()
 
         pre_migrate.connect(triggers.before_migrate, dispatch_uid="triggers.drop")
         post_migrate.connect(triggers.after_migrate, dispatch_uid="triggers.create")

@@ -106,6 +106,23 @@ class Membership(models.Model):
         return f"{self.person} at {self.site}"
 
 
+class SessionRecord(models.Model):
+    """One sign-in: which device, from where, last seen when. Who holds the session is in django_session."""
+
+    key = models.CharField(max_length=40, unique=True, help_text="Of the session; when that is gone, this is history.")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="session_records")
+    address = models.CharField(max_length=45, default="", blank=True)
+    device = models.CharField(max_length=300, default="", blank=True, help_text="What the browser calls itself.")
+    created_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-last_seen_at"]
+
+    def __str__(self) -> str:
+        return f"{self.user} from {self.address or 'an unknown address'}"
+
+
 class Place(models.Model):
     """A named pose on a site's map. x and y in metres, theta in radians. Folded from the history of its site."""
 

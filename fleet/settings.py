@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -92,6 +93,7 @@ INSTALLED_APPS = [
     "channels",
     "django_fsm",
     "csp",
+    "axes",
     "fleet",
     "missions",
     "telemetry",
@@ -108,7 +110,10 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "fleet.sessions.seen",
+    "fleet.headers.permissions_policy",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "fleet.urls"
@@ -165,15 +170,31 @@ CHANNEL_LAYERS = {
 
 PARTITIONS = number("DROVER_PARTITIONS", 8)  # streams in:{0..P-1}; drain them before changing it
 
+PASSWORD_MIN = 12  # characters; long beats odd, so nothing is said about digits and signs
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
+    {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}
+    for name, options in (
+        ("UserAttributeSimilarityValidator", {}),
+        ("MinimumLengthValidator", {"min_length": PASSWORD_MIN}),
+        ("CommonPasswordValidator", {}),
+        ("NumericPasswordValidator", {}),
     )
 ]
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+
+# Guessing: so many wrong passwords for one name from one address, then a pause. Kept in the database: to sign in needs no Redis.
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # by address alone, everybody behind one router is locked out
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # nobody can lock somebody out for ever
+AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_CALLABLE = "fleet.sign_in.locked_out"
+AXES_CLIENT_IP_CALLABLE = "fleet.sessions.address_or_none"
+AXES_DISABLE_ACCESS_LOG = True  # history has the sign-ins
+AXES_ENABLE_ADMIN = False  # unlock on a person's page
+AXES_VERBOSE = False
+# How many proxies of ours stand before the web processes: that many entries of X-Forwarded-For, from the right, are theirs
+PROXIES = number("DROVER_PROXIES", 1 if flag("DROVER_HTTPS") else 0)
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/fleet/"
 
@@ -226,6 +247,13 @@ CSRF_COOKIE_NAME = env("CSRF_COOKIE_NAME", f"drover_csrf_{PORT}")
 CSRF_FAILURE_VIEW = "telemetry.views.not_this_page"
 HTTPS = flag("DROVER_HTTPS")  # behind a proxy that ends TLS
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"  # links in an e-mail find people signed in
+IDLE_MINUTES = number("DROVER_IDLE_MINUTES", 0)  # signed out after so long without a click; 0: only by age
+SESSION_COOKIE_AGE = 60 * (IDLE_MINUTES or number("DROVER_SESSION_HOURS", 12) * 60)  # a shift, and a bit
+SESSION_SAVE_EVERY_REQUEST = bool(IDLE_MINUTES)
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from fleet import account
 from telemetry import health, scrape
 
 urlpatterns = [
@@ -10,5 +11,9 @@ urlpatterns = [
     path("readyz", health.readyz),
     path("metrics", scrape.metrics),
     path("admin/", admin.site.urls),
+    path("account/", account.account, name="account"),
+    path("account/password/", account.password, name="account-password"),
+    path("account/sessions/others/end", account.end_others, name="account-end-others"),
+    path("account/sessions/<int:number>/end", account.end_session, name="account-end"),
     path("", include("telemetry.urls")),
 ]

@@ -1,4 +1,4 @@
-"""Does the live database keep its promises? I1, I2, I5, I9 and I10, each violation in words.
+"""Does the live database keep its promises? I1, I2, I5, I9, I10 and of I11 that rights follow history, each violation in words.
 
 Reads the whole history once, aggregate by aggregate; needs no lock and changes nothing.
 """
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django_fsm import TransitionNotAllowed
 
@@ -24,7 +25,7 @@ def check() -> list[str]:
         if alone:  # one snapshot for all of it; a test inside a transaction sees its own
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        found = list(_nothing_hangs())
+        found = [*_nothing_hangs(), *_rights_follow_history()]
         for aggregate in AGGREGATES.values():
             found += _aggregate(aggregate)
     return found
@@ -35,6 +36,20 @@ def _nothing_hangs() -> Iterator[str]:
         "pk", flat=True
     ):
         yield f"I5 mission:{pk} is dispatched and has no open deadline"
+
+
+def _rights_follow_history() -> Iterator[str]:
+    """A person has the group of their role and nothing else: grant_access is the only door."""
+    people = User.objects.select_related("person").prefetch_related("groups", "user_permissions").order_by("pk")
+    for user in people.iterator(CHUNK):
+        role = user.person.role if hasattr(user, "person") else ""
+        groups = sorted(group.name for group in user.groups.all())
+        if groups != ([role] if role else []):
+            yield f"I11 person:{user.pk} has the groups {', '.join(groups) or 'none'}, history says {role or 'none'}"
+        if user.user_permissions.all():
+            yield f"I11 person:{user.pk} has permissions of their own, and only roles give any"
+        if user.is_staff != (bool(role) or user.is_superuser):
+            yield f"I11 person:{user.pk} has is_staff {user.is_staff}, and role {role or 'none'}"
 
 
 def _aggregate(aggregate: Aggregate) -> list[str]:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.signals import user_logged_out
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from redis import RedisError
@@ -79,6 +80,7 @@ def connect() -> None:
         (user_logged_out, None),
         (post_save, User),
         (post_delete, User),
+        (post_delete, Session),
         (post_save, Person),
         (post_save, Membership),
         (post_delete, Membership),

@@ -18,6 +18,7 @@ EVERY_ROLE = frozenset({"admin", "supervisor", "auditor"})
 STEER = frozenset({"admin", "supervisor"})
 ADMIN = frozenset({"admin"})
 NOBODY: frozenset[str] = frozenset()
+EVERYBODY = EVERY_ROLE | {""}
 
 OK, LOGIN, FORBIDDEN, ABSENT, METHOD = "ok", "login", "403", "404", "405"
 
@@ -103,7 +104,7 @@ ROBOTS = Rule(robots=True)
 
 @dataclass(frozen=True)
 class Line:
-    """One address. HEAD is as GET. `query` makes the address mean something; `token_only` needs no CSRF token."""
+    """One address. HEAD is as GET. `query` makes the address mean something, {site} is Hall 1; `token_only` needs no CSRF token."""
 
     get: Rule = NOT_ALLOWED
     post: Rule = NOT_ALLOWED
@@ -134,7 +135,7 @@ class Model(NamedTuple):
 
 
 MODELS = {
-    "auth/user": Model(view=ADMIN, add=ADMIN, change=ADMIN),
+    "auth/user": Model(view=ADMIN, add=ADMIN, change=ADMIN, actions=True),
     "auth/group": Model(view=ADMIN, about="everywhere"),
     "fleet/brand": Model(add=ADMIN, change=ADMIN, about="everywhere", actions=True),
     "fleet/site": Model(add=ADMIN, change=ADMIN, adds="everywhere", actions=True),
@@ -179,8 +180,16 @@ LINES = {
     "metrics": Line(get=PUBLIC),
     "login/": Line(get=PUBLIC, post=PUBLIC),
     "logout/": Line(post=PUBLIC),
+    # one's own account: everybody who can sign in
+    "account/": Line(get=may(EVERYBODY)),
+    "account/password/": Line(get=may(EVERYBODY), post=may(EVERYBODY)),
+    "account/sessions/others/end": Line(post=may(EVERYBODY)),
+    "account/sessions/<int:number>/end": Line(post=Rule(EVERYBODY, absent_for=EVERYBODY)),  # number 0: nobody's
     # the live page
     "fleet/": Line(get=STAFF),
+    "fleet/stop": Line(post=here(STEER), query="site={site}"),
+    "fleet/release": Line(post=here(STEER), query="site={site}"),
+    "fleet/explain": Line(post=here(STEER), query="site={site}"),
     "fleet/robots/<robot_id>/stop": Line(post=here(STEER)),
     "fleet/robots/<robot_id>/release": Line(post=here(STEER)),
     "fleet/missions/<uuid:mission_id>/cancel": Line(post=here(STEER)),
@@ -198,7 +207,8 @@ LINES = {
     "admin/fleet/event/export.jsonl": Line(get=may(EVERY_ROLE), post=may(NOBODY)),
     "admin/fleet/event/<path:object_id>/history/": Line(get=here(EVERY_ROLE), post=here(NOBODY)),
     "admin/missions/mission/check/": Line(post=may(STEER)),  # what the form asks as one types
-    "admin/auth/user/<id>/password/": Line(get=here(ADMIN), post=here(ADMIN)),
+    "admin/auth/user/<path:object_id>/password/": Line(get=here(ADMIN), post=here(ADMIN)),
+    **button("auth/user", "unlock end deactivate reactivate", ADMIN),
     "admin/fleet/site/<path:object_id>/map/": Line(get=here(ADMIN), post=here(ADMIN)),
     "admin/fleet/site/<int:site_id>/map/<slug:sha256>.png": Line(get=here(EVERY_ROLE)),
     **button("fleet/site", "remove_map", ADMIN),

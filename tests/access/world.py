@@ -46,7 +46,7 @@ class World:
     def arguments(self, route: str) -> dict[str, Any]:
         known = {
             "robot_id": "RB-ZEBRA", "mission_id": self.mission.pk, "site_id": self.site.pk, "app_label": "fleet",
-            "url": "nothing-like-this/", "id": self.people["supervisor"].pk, "sha256": self.site.map_sha256,
+            "url": "nothing-like-this/", "number": 0, "sha256": self.site.map_sha256,
         }  # fmt: skip
         if found := re.match(r"admin/(\w+)/(\w+)/<path:object_id>", route):
             known["object_id"] = _key(self, apps.get_model(*found.groups()))
@@ -56,7 +56,7 @@ class World:
         """The route with the objects of Hall 1 in the place of its arguments."""
         known = self.arguments(route)
         path = re.sub(r"<(?:\w+:)?(\w+)>", lambda m: str(_known(known, m[1], route)), route)
-        return f"/{path}" + (f"?{query}" if query else "")
+        return f"/{path}" + (f"?{query.format(site=self.site.pk)}" if query else "")
 
 
 def _known(known: dict[str, Any], name: str, route: str) -> Any:

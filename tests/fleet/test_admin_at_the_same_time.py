@@ -1,36 +1,21 @@
 """Two people who store the same thing at the same moment: the second is told, in the form."""
 
 import pytest
-from django import forms
+
+from fleet.admin.users import PersonForm
 
 PASSWORD = "correct horse battery"
-USER = {"username": "Ana", "usable_password": "true", "password1": PASSWORD, "password2": PASSWORD}
+USER = {"role": "", "password1": PASSWORD, "password2": PASSWORD}
 
 
 def test_a_name_that_was_taken_after_the_form_looked_is_an_error_of_the_form(
     client, admin_person, supervisor, monkeypatch
 ):
-    looks, look = [], forms.ModelForm.full_clean
-
-    def too_early(form):
-        """The first look comes before the other's name is stored."""
-        looks.append(form)
-        if len(looks) == 1:
-            monkeypatch.setattr(form._meta.model, "validate_unique", lambda *args, **kwargs: None)
-            monkeypatch.setattr(form._meta.model, "validate_constraints", lambda *args, **kwargs: None)
-            monkeypatch.setattr(form._meta.model.objects, "filter", form._meta.model.objects.none().filter)
-        try:
-            look(form)
-        finally:
-            if len(looks) == 1:
-                monkeypatch.undo()
-                monkeypatch.setattr(forms.ModelForm, "full_clean", too_early)
-
-    monkeypatch.setattr(forms.ModelForm, "full_clean", too_early)
+    monkeypatch.setattr(PersonForm, "_taken", lambda form, name: False)  # the look came before the other's name
     client.force_login(admin_person)
-    answer = client.post("/admin/auth/user/add/", USER)
-    assert answer.status_code == 200 and "already exists" in answer.content.decode()
-    assert len(looks) == 2
+    for url in ("/admin/auth/user/add/", f"/admin/auth/user/{supervisor.pk}/edit/"):
+        answer = client.post(url, {**USER, "username": "Ana" if "add" in url else "Ada"})
+        assert answer.status_code == 200 and "Choose another user name" in answer.content.decode()
 
 
 PLACE = {"name": "Dock A", "x": "0", "y": "0", "theta": "0"}

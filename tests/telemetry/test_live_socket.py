@@ -118,6 +118,7 @@ async def told_at_once() -> None:
             await asyncio.sleep(0)
 
 
+@pytest.mark.tampers
 @pytest.mark.parametrize("way", ["told over the channel layer", "found in the database"])
 async def test_who_is_signed_out_or_loses_the_permission_is_shown_out(
     robot, session_of, supervisor, auditor, monkeypatch, way

@@ -1,0 +1,105 @@
+"""Signing in: what is kept of it, what a guesser meets, and how an admin helps."""
+
+from datetime import timedelta
+
+import pytest
+from axes.models import AccessAttempt
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from fleet.models import Event
+from fleet.sessions import address_of
+
+PASSWORD = "correct horse battery"
+
+
+def sign_in(client: Client, name: str, password: str = PASSWORD, **extra: object):
+    return client.post("/login/", {"username": name, "password": password}, **extra)
+
+
+def kinds(person: User) -> list[str]:
+    return list(Event.objects.filter(aggregate=f"person:{person.pk}").order_by("seq").values_list("kind", flat=True))[
+        1:
+    ]
+
+
+def test_signing_in_and_out_is_in_the_history(client, supervisor):
+    agent = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"
+    assert sign_in(client, "Ana", HTTP_USER_AGENT=agent).status_code == 302
+    client.post("/logout/")
+    assert kinds(supervisor) == ["person.signed_in", "person.signed_out"]
+    entered = Event.objects.get(kind="person.signed_in")
+    assert "Firefox on Linux" in entered.data and "127.0.0.1" in entered.data and entered.actor_name == "Ana"
+
+
+def test_a_guesser_is_locked_out_with_words_and_writes_little(client, supervisor):
+    for _ in range(settings.AXES_FAILURE_LIMIT - 1):
+        assert sign_in(client, "Ana", "wrong").status_code == 200
+    locked = sign_in(client, "Ana", "wrong")
+    assert locked.status_code == 429 and locked["Retry-After"] == "900"
+    page = locked.content.decode()
+    assert (
+        "15 minutes" in page and "An admin can unlock you" in page and "unsafe" not in locked["Content-Security-Policy"]
+    )
+    assert sign_in(client, "Ana").status_code == 429  # the right one does not help now
+    assert "_auth_user_id" not in client.session
+    assert kinds(supervisor) == ["person.sign_in_failed", "person.locked_out"]
+
+
+def test_others_and_other_addresses_are_not_locked_out(client, supervisor, auditor):
+    for _ in range(settings.AXES_FAILURE_LIMIT):
+        sign_in(client, "Ana", "wrong")
+    assert sign_in(Client(), "Otto").status_code == 302
+    assert sign_in(Client(REMOTE_ADDR="192.0.2.9"), "Ana").status_code == 302
+
+
+def test_it_ends_by_itself_and_guessing_on_does_not_make_it_longer(client, supervisor):
+    for _ in range(settings.AXES_FAILURE_LIMIT + 3):
+        sign_in(client, "Ana", "wrong")
+    first = AccessAttempt.objects.get()
+    assert first.failures_since_start == settings.AXES_FAILURE_LIMIT
+    AccessAttempt.objects.update(attempt_time=timezone.now() - settings.AXES_COOLOFF_TIME - timedelta(seconds=1))
+    assert sign_in(client, "Ana").status_code == 302
+
+
+def test_an_admin_unlocks(client, admin_person, supervisor):
+    for _ in range(settings.AXES_FAILURE_LIMIT):
+        sign_in(Client(), "Ana", "wrong")
+    client.force_login(admin_person)
+    page = f"/admin/auth/user/{supervisor.pk}/"
+    assert "Unlock" in client.get(f"{page}change/").content.decode()
+    client.post(f"{page}unlock/")
+    assert kinds(supervisor)[-1] == "person.unlocked"
+    assert "Unlock" not in client.get(f"{page}change/").content.decode()
+    assert sign_in(Client(), "Ana").status_code == 302
+
+
+@pytest.mark.parametrize("name", ["nobody-like-this", "", "Ana\0"])
+def test_a_guess_at_nobody_writes_no_history(client, supervisor, name):
+    assert sign_in(client, name, "wrong").status_code == 200
+    assert kinds(supervisor) == []
+
+
+def test_a_deactivated_person_cannot_enter(client, supervisor):
+    User.objects.filter(pk=supervisor.pk).update(is_active=False)
+    assert sign_in(client, "Ana").status_code == 200
+    assert "_auth_user_id" not in client.session
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "address"),
+    [
+        (0, "192.0.2.1", "127.0.0.1"),  # anybody can write that
+        (1, "192.0.2.1", "192.0.2.1"),
+        (1, "10.9.9.9, 192.0.2.1", "192.0.2.1"),  # what stands before was written by the client
+        (2, "10.9.9.9, 192.0.2.1, 10.0.0.1", "192.0.2.1"),
+        (1, "", "127.0.0.1"),
+        (1, "not-an-address", ""),
+        (1, "2001:db8::1", "2001:db8::1"),
+    ],
+)
+def test_behind_proxies_the_address_is_what_the_outermost_of_ours_saw(rf, settings, proxies, forwarded, address):
+    settings.PROXIES = proxies
+    assert address_of(rf.get("/", HTTP_X_FORWARDED_FOR=forwarded)) == address
