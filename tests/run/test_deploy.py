@@ -47,7 +47,7 @@ def environment(service: dict[str, Any]) -> dict[str, str]:
 def names_read() -> set[str]:
     """Environment variables that settings read."""
     text = (ROOT / "fleet" / "settings.py").read_text()
-    return set(re.findall(r'\b(?:env|flag|number|environ\.get)\(\s*"(\w+)"', text))
+    return set(re.findall(r'\b(?:env|flag|number|environ\.get|environment\.get)\(\s*"(\w+)"', text))
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -24,7 +24,7 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 def test_every_setting_is_in_the_table_and_no_other():
     code = (Path(settings.BASE_DIR) / "fleet" / "settings.py").read_text()
-    read = set(re.findall(r'\b(?:env|flag|number|environ\.get)\(\s*"(\w+)"', code))
+    read = set(re.findall(r'\b(?:env|flag|number|environ\.get|environment\.get)\(\s*"(\w+)"', code))
     assert rows("Settings").keys() == read
 
 
