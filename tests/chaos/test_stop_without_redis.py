@@ -1,0 +1,143 @@
+"""Stop with both Redis gone, frozen or killed: page, click, command, the robot's word; its link stays open (I13)."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from fleet import actions
+from fleet.models import Command, Event, Hold
+from fleet.tether import tied
+from missions import invariants
+from telemetry.models import Link
+from tests.actors import SYSTEM
+from tests.chaos.conftest import OwnValkey
+from tests.eventually import eventually
+
+pytestmark = [pytest.mark.processes, pytest.mark.django_db(transaction=True)]
+TOKEN = "t" * 32
+
+
+class Person:
+    """A browser's requests: session cookie and token."""
+
+    def __init__(self, user, port: int) -> None:
+        client = Client()
+        client.force_login(user)
+        session = client.cookies[settings.SESSION_COOKIE_NAME].value
+        self.url = f"http://127.0.0.1:{port}"
+        self.headers = {
+            "Cookie": f"{settings.SESSION_COOKIE_NAME}={session}; {settings.CSRF_COOKIE_NAME}={TOKEN}",
+            "X-CSRFToken": TOKEN, "Accept": "application/json",
+        }  # fmt: skip
+
+    def ask(self, path: str, data: bytes | None = None) -> tuple[int, str, float]:
+        """Status, body, seconds."""
+        began = time.monotonic()
+        try:
+            with urlopen(Request(self.url + path, data, self.headers), timeout=10) as response:
+                answer = response.status, response.read().decode()
+        except HTTPError as error:
+            answer = error.code, error.read().decode()
+        return *answer, time.monotonic() - began
+
+
+@pytest.fixture
+def redises(tmp_path_factory, environment, settings):
+    """The durable and the live one, both this test's own."""
+    made = [OwnValkey(tmp_path_factory.mktemp(name)) for name in ("durable", "live")]
+    for valkey, variable in zip(made, ("REDIS_URL", "LIVE_REDIS_URL"), strict=True):
+        valkey.start()
+        environment[variable] = valkey.url
+        setattr(settings, variable, valkey.url)
+    yield made
+    for valkey in made:
+        valkey.process.send_signal(signal.SIGCONT)
+        valkey.kill()
+
+
+@pytest.fixture
+def port(redises, environment, tmp_path):
+    """A web process of this test."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "fleet.asgi:application"]
+    environment |= {
+        "DEBUG": "1",
+        "SESSION_COOKIE_NAME": settings.SESSION_COOKIE_NAME,
+        "SECRET_KEY": settings.SECRET_KEY,
+    }
+    environment |= {"CSRF_COOKIE_NAME": settings.CSRF_COOKIE_NAME}
+    log = tmp_path / "web.log"
+    with log.open("wb") as out:
+        web = subprocess.Popen(
+            command, cwd=settings.BASE_DIR, env=environment, stdout=out, stderr=out, preexec_fn=tied()
+        )
+    eventually(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, 20, "web listens")
+    yield port
+    web.kill()
+    web.wait()
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.fixture
+def connected(port, robot, environment, tmp_path):
+    """A simulated robot on its socket, as a process."""
+    config = {
+        "url": f"ws://127.0.0.1:{port}/robot/v1/ws", "id": robot.pk, "token": actions.issue_credential(robot.pk, by=SYSTEM),
+        "capabilities": ["navigate"], "places": [["Dock A", 1, 2, 0]], "start": "Dock A",
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "telemetry.simulator.robot", robot.pk], cwd=tmp_path, stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, env=environment | {"DROVER_VAR": str(tmp_path)}, preexec_fn=tied(),
+    )  # fmt: skip
+    process.stdin.write(json.dumps(config).encode() + b"\n")
+    process.stdin.flush()
+    eventually(lambda: Link.objects.get(pk=robot.pk).gateway, 15, "the robot is connected")
+    yield Link.objects.get(pk=robot.pk)
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("how", ["frozen", "killed"])
+def test_a_stop_reaches_the_robot_within_two_seconds_and_its_word_comes_back(
+    redises, port, connected, supervisor, start_worker, how
+):
+    person = Person(supervisor, port)
+    assert person.ask("/fleet/")[0] == 200  # warm
+    for valkey in redises:
+        valkey.process.send_signal(signal.SIGSTOP) if how == "frozen" else valkey.kill()
+    for path in ("/login/", "/fleet/"):
+        status, _, took = person.ask(path)
+        assert (status, took < 3) == (200, True), path
+
+    began = time.monotonic()
+    status, body, took = person.ask("/fleet/stop?site=all", b"")
+    assert (status, json.loads(body)["robots"]) == (200, {"RB-001": "stopping"})
+    eventually(lambda: Command.objects.filter(kind="robot.stop", sent_at__isnull=False).exists(), 5, "it is sent")
+    sent = time.monotonic() - began
+    assert sent < 2.0
+    eventually(lambda: Hold.objects.get().confirmed_at, 10, "the robot's word is written")
+    assert Link.objects.get(pk="RB-001").session == connected.session  # the link never broke
+    assert Event.objects.filter(kind="robot.stop_confirmed").count() == 1
+    print(
+        f"{how}: answered after {took:.2f} s, sent after {sent:.2f} s, confirmed after {time.monotonic() - began:.2f} s"
+    )
+
+    for valkey in redises:
+        valkey.process.send_signal(signal.SIGCONT) if how == "frozen" else valkey.start()
+    start_worker()
+    assert "Stopped by" in person.ask("/fleet/")[1]
+    assert json.loads(person.ask("/fleet/release", b"robots=RB-001")[1])["robots"] == {"RB-001": "released"}
+    eventually(lambda: Command.objects.get(kind="robot.release").state == "delivered", 15, "the worker goes on")
+    assert Link.objects.get(pk="RB-001").session == connected.session
+    assert Event.objects.filter(kind="robot.stop_confirmed").count() == 1  # what it repeats counts once
+    assert invariants.check() == []
