@@ -15,7 +15,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from fleet import live
 from fleet.actions import Refused, enrol_robot, issue_credential, reinstate_robot, retire_robot, robot_of_token
@@ -25,8 +25,8 @@ from fleet.keys import write_private
 from fleet.models import Brand, Event, Hold, Mode, Person, Place, Presence, Robot, Site
 from fleet.people import grant_access
 from fleet.site_actions import add_place, create_site
-from missions.actions import dispatch_mission, draft_mission
-from missions.models import OPEN, Mission
+from missions.actions import draft_mission, queue_mission
+from missions.models import OPEN, Mission, State
 from telemetry.simulator.memory import MEMORIES, file_of
 
 log = logging.getLogger(__name__)
@@ -56,23 +56,25 @@ SITES: dict[str, dict[str, tuple[float, float, float]]] = {
     },
 }
 
-# name: what its robots can do, and when silence means something (s)
+# name: what its robots can do, when silence means something (s), and when they are sent to charge (%)
 BRANDS: dict[str, tuple[list[str], dict[str, int]]] = {
     "Mule 300": (
         ["navigate", "pick", "drop", "wait", "charge"],
-        {"suspect_after_s": 9, "offline_after_s": 20, "abandon_after_s": 120},
+        {"suspect_after_s": 9, "offline_after_s": 20, "abandon_after_s": 120, "charge_below_pct": 30},
     ),
     "Courier 50": (
         ["navigate", "wait", "charge"],
-        {"suspect_after_s": 7, "offline_after_s": 15, "abandon_after_s": 90},
+        {"suspect_after_s": 7, "offline_after_s": 15, "abandon_after_s": 90, "charge_below_pct": 30},
     ),
     "Picker A2": (
         ["navigate", "pick", "drop", "wait", "charge", "custom"],
-        {"suspect_after_s": 9, "offline_after_s": 30, "abandon_after_s": 180},
+        {"suspect_after_s": 9, "offline_after_s": 30, "abandon_after_s": 180, "charge_below_pct": 35},
     ),
 }
 LOADS = ("pallet 7", "a crate of bolts", "two boxes", "the spare wheel", "sample 12", "a roll of film")
 REST_S = (10.0, 60.0)  # between two missions of one robot
+LINE_UP_S, IN_LINE = 15.0, 3  # how often, and how many missions at most wait for robots that are busy
+LATER = timedelta(minutes=5)
 LOW_BATTERY, ENOUGH_BATTERY = 30.0, 80.0  # per cent
 
 
@@ -206,12 +208,13 @@ JOBS: tuple[tuple[frozenset[str], Callable[[random.Random, list[str]], tuple[str
 
 @dataclass(slots=True)
 class Traffic:
-    """Keeps missions coming for those of `robots` (ids) that are free. Ask `step` about once a second."""
+    """Keeps missions coming for those of `robots` (ids) that are free, and a few in the queue. `step` about once a second."""
 
     robots: list[str]
     seed: int = 1
     speed_up: float = 1.0
     next_at: dict[str, datetime] = field(default_factory=dict)
+    line_up_at: datetime | None = None
     rng: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -230,11 +233,17 @@ class Traffic:
             battery = facts[robot.pk].battery if robot.pk in facts else None
             if robot.mode == Mode.CHARGING and (battery is None or battery < ENOUGH_BATTERY):
                 continue
-            worked |= self._give(robot, battery)
+            if battery is not None and battery < LOW_BATTERY:
+                continue  # the charge policy sends it
+            worked |= self._give(robot)
             self.next_at[robot.pk] = now + self._rest()
         busy = self.next_at.keys() - {robot.pk for robot in free}
         for robot_id in busy:  # rest begins when the work ends
             self.next_at[robot_id] = now + self._rest()
+        if self.line_up_at is not None and now >= self.line_up_at:
+            self._line_up(now, sorted(set(self.robots) - {robot.pk for robot in free}))
+        if self.line_up_at is None or now >= self.line_up_at:
+            self.line_up_at = now + timedelta(seconds=LINE_UP_S)
         return worked
 
     def _rest(self) -> timedelta:
@@ -251,33 +260,53 @@ class Traffic:
         )
         return list(found.select_related("brand").order_by("id"))
 
-    def _give(self, robot: Robot, battery: float | None) -> bool:
-        waiting = Mission.objects.filter(robot=robot, created_by=DEMO.actor_name, state__in=OPEN, dispatched_at=None)
-        mission_id = waiting.order_by("created_at").values_list("id", flat=True).first()
+    def _give(self, robot: Robot) -> bool:
+        """Something to do now, unless something waits for it already."""
         try:
-            if mission_id is None:
-                mission_id = self._draft(robot, battery)
-            if mission_id is None:
+            if _in_line(robot=robot).exists():
                 return False
-            dispatch_mission(mission_id, by=DEMO)
+            mission_id = self._draft(robot, robot)
+            return mission_id is not None and queue_mission(mission_id, by=DEMO).startswith("dispatched")
         except Refused as refused:  # a person was quicker; next time
             log.info("no mission for %s: %s", robot.pk, refused)
             return False
-        return True
 
-    def _draft(self, robot: Robot, battery: float | None) -> Any:
-        places = list(Place.objects.filter(site=robot.site_id).order_by("id").values_list("name", flat=True))
-        chargers = [name for name in places if name.startswith("Charger")]
-        can, timeout_s = set(robot.brand.capabilities), 900
-        if battery is not None and battery < LOW_BATTERY and chargers and {"navigate", "charge"} <= can:
-            charger = self.rng.choice(chargers)
-            title = f"Charge at {charger}"
-            steps = [_go(charger), {"command": "charge", "params": {"place": charger, "until_percent": 90}}]
-            timeout_s = 7200
-        else:
-            stops = [name for name in places if name not in chargers]
-            jobs = [job for needs, job in JOBS if needs <= can]
-            if len(stops) < 3 or not jobs:
-                return None
-            title, steps = self.rng.choice(jobs)(self.rng, stops)
-        return draft_mission(title=title, site=robot.site_id, robot=robot, steps=steps, by=DEMO, timeout_s=timeout_s)
+    def _line_up(self, now: datetime, busy: list[str]) -> None:
+        """A few missions that wait: for a busy robot, for any, for each other, for a time, for an approval."""
+        robots = list(Robot.objects.filter(pk__in=busy, retired_at=None).select_related("brand").order_by("id"))
+        if not robots or _in_line(created_by=DEMO.actor_name).count() >= IN_LINE:
+            return
+        robot = self.rng.choice(robots)
+        running = Mission.objects.filter(site=robot.site_id, dispatched_at__isnull=False, state__in=OPEN).first()
+        drafts = Mission.objects.filter(created_by=DEMO.actor_name, state=State.PENDING, needs_approval=True)
+        kind = self.rng.choice(("robot", "robot", "any", "after", "later", "approval"))
+        wanted: dict[str, Any] = {"priority": self.rng.choice((0, 0, 0, 5))}
+        if kind == "after" and running is not None:
+            wanted["after"] = [running.pk]
+        elif kind == "later":
+            wanted["not_before"] = now + LATER
+        elif kind == "approval" and not drafts.exists():
+            self._draft(robot, robot, needs_approval=True, importance="important")
+            return
+        mission_id = self._draft(robot, None if kind == "any" else robot, **wanted)
+        if mission_id is not None:
+            try:
+                queue_mission(mission_id, by=DEMO)
+            except Refused as refused:
+                log.info("not queued: %s", refused)
+
+    def _draft(self, like: Robot, robot: Robot | None, **wanted: Any) -> Any:
+        """A job that `like` can do, at its site; for `robot`, or for any."""
+        places = list(Place.objects.filter(site=like.site_id, is_charger=False).order_by("id"))
+        stops, can = [place.name for place in places], set(like.brand.capabilities)
+        jobs = [job for needs, job in JOBS if needs <= can]
+        if len(stops) < 3 or not jobs:
+            return None
+        title, steps = self.rng.choice(jobs)(self.rng, stops)
+        return draft_mission(
+            title=title, site=like.site_id, robot=robot, steps=steps, by=DEMO, timeout_s=900, **wanted
+        )  # fmt: skip
+
+
+def _in_line(**where: Any) -> QuerySet[Mission]:
+    return Mission.objects.filter(state=State.PENDING, queued_at__isnull=False, dispatched_at=None, **where)

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from fleet import live
 from fleet.actions import retire_robot, robot_of_token, stop_robot
 from fleet.decide import Reported
 from fleet.history import Origin
@@ -18,6 +19,7 @@ from missions import facts
 from missions.actions import cancel_mission
 from missions.ledger import Ledger
 from missions.models import Mission
+from missions.waiting import why_waiting_all
 from telemetry.simulator import demo
 from tests.actors import START, SYSTEM, online, tell
 
@@ -105,17 +107,36 @@ def test_a_lost_token_file_gives_new_tokens(make, tmp_path):
 
 def test_missions_come_only_for_robots_that_are_free(make):
     make(4)
-    ready("RB-001", "RB-002", "RB-003")
+    ready("RB-001", "RB-002")
     stop_robot("RB-002", by=ANA)
     traffic = demo.Traffic(["RB-001", "RB-002", "RB-004"])
     now = START
     for _ in range(60):
         now += timedelta(seconds=1)
         traffic.step(now)
-    assert set(Mission.objects.values_list("robot_id", flat=True)) == {"RB-001"}
-    mission = Mission.objects.get()
-    assert mission.dispatched_at
-    assert mission.created_by == "demo"
+    mission = Mission.objects.get(dispatched_at__isnull=False)
+    assert (mission.robot_id, mission.created_by) == ("RB-001", "demo")
+
+
+def test_a_few_missions_wait_for_all_kinds_of_reasons(make):
+    make(4)
+    ready("RB-001", "RB-002", "RB-003", "RB-004")
+    titles: dict[str, set] = {}
+    for seed in range(8):
+        traffic = demo.Traffic(["RB-001", "RB-002", "RB-003", "RB-004"], seed=seed)
+        now = START
+        for _ in range(120):
+            now += timedelta(seconds=1)
+            traffic.step(now)
+        waiting = Mission.objects.filter(state="pending", queued_at__isnull=False, dispatched_at=None)
+        assert 1 <= waiting.count() <= demo.IN_LINE
+        for mission, words in why_waiting_all(Mission.objects.filter(state="pending", dispatched_at=None)).items():
+            titles.setdefault(" ".join(words.split()[:2]), set()).add(mission)
+        for pk in waiting.values_list("pk", flat=True):
+            cancel_mission(pk, by=ANA)
+    assert {"It needs", "It comes", "No robot"} <= titles.keys()
+    assert Mission.objects.filter(not_before__isnull=False).exists()
+    assert Mission.objects.filter(needs_approval=True).count() == 1
 
 
 def test_a_robot_rests_between_two_missions(make):
@@ -142,7 +163,16 @@ def test_every_job_can_be_drawn_up_for_every_brand(make):
     for seed in range(8):
         traffic = demo.Traffic([f"RB-00{n}" for n in range(1, 7)], seed=seed)
         for robot in Robot.objects.select_related("brand"):
-            traffic._draft(robot, 10.0)
-            traffic._draft(robot, 90.0)
+            traffic._draft(robot, robot)
     titles = {mission.title.split()[0].rstrip(":") for mission in Mission.objects.all()}
-    assert titles == {"Carry", "Round", "Papers", "Charge"}
+    assert titles == {"Carry", "Round", "Papers"}
+
+
+def test_an_empty_battery_is_left_to_the_charge_policy(make, monkeypatch):
+    make(1)
+    ready("RB-001")
+    monkeypatch.setattr(live, "source", lambda ids: {i: live.Facts(START, battery=20.0) for i in ids})
+    traffic = demo.Traffic(["RB-001"])
+    for second in range(100):
+        traffic.step(START + timedelta(seconds=second))
+    assert not Mission.objects.exists()
