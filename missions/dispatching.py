@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from missions.queue import Decision, plan
 from missions.reasons import RobotFacts, mission_obstacle, robot_obstacle
 from missions.standing import held_words, queued, standing
 
+SAME_MOMENT = timedelta(seconds=5)  # a robot that says idle this near to its mission's end says the same thing twice
 LOST_RACES = ("mission_one_dispatched_per_robot", "mission_one_robot_per_charger")  # somebody else was faster
 
 
@@ -83,6 +84,7 @@ def possible_because(mission: Mission, robot: Robot, now: datetime) -> str:
     before = Mission.objects.filter(robot=robot_id, ended_at__isnull=False).order_by("-ended_at").first()
     hold = Hold.objects.filter(robot=robot_id, released_at__isnull=False).order_by("-released_at").first()
     last = Dependency.objects.filter(mission=mission.pk).order_by("-on__ended_at").select_related("on").first()
+    by_itself = before and robot.mode_since and abs(robot.mode_since - before.ended_at) < SAME_MOMENT
     found = [
         (mission.queued_at, "queue:asked to run"),
         (mission.not_before, "queue:not_before reached"),
@@ -90,7 +92,7 @@ def possible_because(mission: Mission, robot: Robot, now: datetime) -> str:
         (hold and hold.released_at, f"queue:{robot_id} released" if hold else ""),
         (last and last.on.ended_at, f"queue:after mission:{last.on_id}" if last else ""),
         (robot.presence_since, f"queue:{robot_id} {robot.presence}"),
-        (robot.mode_since, f"queue:{robot_id} {robot.mode}"),
+        (None if by_itself else robot.mode_since, f"queue:{robot_id} {robot.mode}"),
     ]
     return max(((at, words) for at, words in found if at is not None), default=(now, "queue"))[1]
 
