@@ -158,7 +158,7 @@ def filled_in(mission: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     head = {name: getattr(mission, name) for name in names}
     after = [str(pk) for pk in mission.dependencies.values_list("on", flat=True)]
     head |= {"site": mission.site_id, "robot": mission.robot_id, "after": after}
-    return head, filled(mission.steps.all())
+    return head, filled(mission.steps.values_list("command", "params", "timeout_s"))
 
 
 def problems(form: MissionForm, steps: Any) -> list[Problem]:

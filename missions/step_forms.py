@@ -1,6 +1,7 @@
 """The rows of a mission's form: one per step, with inputs that depend on the command type, and errors in words."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from missions.command_types import (
     validate,
 )
 from missions.plans import MAX_STEPS
+from missions.templates import PLACEHOLDER, fill
 
 PREFIX = "steps"
 BLANK_ROWS = 5  # without JavaScript; with it, rows are added as needed
@@ -63,11 +65,15 @@ class StepForm(forms.Form):
 
     number = 0  # as people count them; 0 when the row counts for nothing
 
-    def __init__(self, *args: Any, places: Collection[str] | None, capabilities: list[str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, places: Collection[str] | None, capabilities: list[str],
+        samples: Mapping[str, Any] | None = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        """`samples`: in a template, what its `{parameters}` may be, to check with; inputs are text then."""
         super().__init__(*args, **kwargs)
-        self.places, self.capabilities = places, capabilities
+        self.places, self.capabilities, self.samples = places, capabilities, samples
         for name, spec in INPUTS.items():
-            self.fields[name] = _field(spec)
+            self.fields[name] = _field(spec if samples is None or spec.kind == "place" else replace(spec, kind="text"))
         self.order_fields(["command", *INPUTS])
 
     @property
@@ -104,21 +110,32 @@ class StepForm(forms.Form):
                 self.add_error(name, f"{known.label} has no {self.fields[name].label.lower()}: leave it empty.")
         try:
             params = {s.name: self._value(s, said[s.name]) for s in known.inputs if said[s.name] not in (None, "")}
-            places = {params.get("place", "")} if self.places is None else self.places
-            said["params"] = validate(known.name, params, places=places, capabilities=self.capabilities)
+            tried = params if self.samples is None else fill(params, self.samples)
+            places = {tried.get("place", "")} if self.places is None else self.places
+            checked = validate(known.name, tried, places=places, capabilities=self.capabilities)
+            said["params"] = checked if self.samples is None else params
         except Invalid as error:
             self.add_error(error.field if error.field in self.fields else "command", error.reason)
         return said
 
     def _value(self, spec: Input, value: Any) -> Any:
-        if spec.kind == "number" and value.is_integer():
-            return int(value)
+        if isinstance(value, str) and spec.kind != "text" and PLACEHOLDER.search(value):
+            return value
+        if spec.kind == "number":
+            return self._number(spec, value)
         if spec.kind != "json":
             return value
         try:
             return msgspec.json.decode(value)
         except (msgspec.DecodeError, RecursionError):
             raise Invalid(spec.name, spec.rule) from None
+
+    def _number(self, spec: Input, value: Any) -> int | float:
+        try:
+            number = float(value)
+        except ValueError:
+            raise Invalid(spec.name, spec.rule) from None
+        return int(number) if number.is_integer() else number
 
 
 class BaseStepFormSet(forms.BaseFormSet):
@@ -140,10 +157,16 @@ class BaseStepFormSet(forms.BaseFormSet):
             {
                 "command": row["command"],
                 "params": row["params"],
-                "timeout_s": row["timeout_s"] or default_timeout_s(row["command"], row["params"]),
+                "timeout_s": row["timeout_s"] or self._timeout_s(row),
             }
             for row in rows
         ]
+
+    def _timeout_s(self, row: dict[str, Any]) -> int | None:
+        """A template leaves it to each mission: it may depend on a parameter."""
+        if self.form_kwargs.get("samples") is not None:
+            return None
+        return default_timeout_s(row["command"], row["params"])
 
     def in_order(self) -> list[Any]:
         """Rows that count, by their order number; those without one, or with the same, as they came."""
@@ -166,12 +189,12 @@ StepFormSet = forms.formset_factory(
 )  # fmt: skip
 
 
-def filled(steps: Any) -> list[dict[str, Any]]:
-    """Initial values of the rows for stored steps."""
+def filled(steps: Iterable[tuple[str, dict[str, Any], int | None]]) -> list[dict[str, Any]]:
+    """Initial values of the rows for stored steps: command, parameters, time allowed."""
     rows = []
-    for step in steps:
-        params = {k: v for k, v in step.params.items() if v not in ("", {})}
-        if "args" in params:
+    for command, stored, timeout_s in steps:
+        params = {k: v for k, v in stored.items() if v not in ("", {})}
+        if isinstance(params.get("args"), dict):
             params["args"] = msgspec.json.encode(params["args"]).decode()
-        rows.append({**params, "command": step.command, "timeout_s": step.timeout_s})
+        rows.append({**params, "command": command, "timeout_s": timeout_s})
     return rows

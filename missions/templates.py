@@ -19,8 +19,8 @@ from missions.models import Importance, OriginKind, Template
 MAX_PARAMETERS = 20
 TYPES = {"place": "Place", "text": "Text", "number": "Number"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
-_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+)\}")
-_SAMPLE = {"place": "", "text": "x", "number": 1}
+PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+)\}")
+SAMPLE = {"place": "", "text": "x", "number": 1}
 
 
 def save_template(
@@ -58,7 +58,7 @@ def save_template(
         "parameters": known, "priority": plans.checked_priority(priority), "importance": str(importance),
         "timeout_s": timeout_s, "needs_approval": bool(needs_approval),
     }  # fmt: skip
-    values = {p["name"]: p["default"] if p["default"] != "" else _SAMPLE[p["type"]] for p in known}
+    values = {p["name"]: p["default"] if p["default"] != "" else SAMPLE[p["type"]] for p in known}
     if all(values[p["name"]] != "" for p in known):  # a place without a default cannot be tried
         _try(fields, values)
 
@@ -94,7 +94,7 @@ def mission_of_template(
         raise Refused(f"“{template}” is out of use. Choose another template.")
     filled = _values(template.parameters, values)
     return draft_mission(
-        title=str(_fill(template.title, filled))[:200], site=template.site_id, steps=_steps(template.steps, filled),
+        title=str(fill(template.title, filled))[:200], site=template.site_id, steps=_steps(template.steps, filled),
         robot=robot, by=by, priority=template.priority, timeout_s=template.timeout_s, importance=template.importance,
         needs_approval=template.needs_approval, origin_kind=OriginKind.TEMPLATE, template_id=template.pk,
     )  # fmt: skip
@@ -130,7 +130,7 @@ def _checked_parameters(parameters: Sequence[Mapping[str, Any]]) -> list[dict[st
             raise Refused(f"parameters: {name} is of type {', '.join(TYPES)}.")
         default = parameter.get("default", "")
         if default not in ("", None):
-            default = _typed(name, kind, default)
+            default = typed(name, kind, default)
         label = str(parameter.get("label") or name.replace("_", " ").capitalize())[:100]
         known[name] = {"name": name, "type": kind, "label": label, "default": "" if default is None else default}
     return list(known.values())
@@ -147,7 +147,7 @@ def _checked_placeholders(title: str, steps: list[dict[str, Any]], names: set[st
 
 def _placeholders(value: Any) -> set[str]:
     if isinstance(value, str):
-        return set(_PLACEHOLDER.findall(value))
+        return set(PLACEHOLDER.findall(value))
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return set().union(*map(_placeholders, inner))
 
@@ -155,7 +155,7 @@ def _placeholders(value: Any) -> set[str]:
 def _try(fields: dict[str, Any], values: dict[str, Any]) -> None:
     """The mission that it would make must be one that can be drawn up."""
     plans.checked(
-        title=str(_fill(fields["title"], values))[:200], site=fields["site_id"], robot=None,
+        title=str(fill(fields["title"], values))[:200], site=fields["site_id"], robot=None,
         steps=_steps(fields["steps"], values), priority=fields["priority"], timeout_s=fields["timeout_s"],
         importance=fields["importance"], not_before=None, expires_at=None, needs_approval=fields["needs_approval"],
     )  # fmt: skip
@@ -171,11 +171,11 @@ def _values(parameters: list[dict[str, Any]], given: Mapping[str, Any]) -> dict[
             value = parameter["default"]
         if value == "":
             raise Refused(f"{parameter['name']}: This is needed.")
-        values[parameter["name"]] = _typed(parameter["name"], parameter["type"], value)
+        values[parameter["name"]] = typed(parameter["name"], parameter["type"], value)
     return values
 
 
-def _typed(name: str, kind: str, value: Any) -> Any:
+def typed(name: str, kind: str, value: Any) -> Any:
     if kind != "number":
         if not isinstance(value, str) or len(value) > command_types.MAX_TEXT or "\x00" in value:
             raise Refused(f"{name}: Text of at most {command_types.MAX_TEXT} characters.")
@@ -190,17 +190,17 @@ def _typed(name: str, kind: str, value: Any) -> Any:
 
 
 def _steps(steps: list[dict[str, Any]], values: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{**step, "params": _fill(step["params"], values)} for step in steps]
+    return [{**step, "params": fill(step["params"], values)} for step in steps]
 
 
-def _fill(value: Any, values: dict[str, Any]) -> Any:
+def fill(value: Any, values: dict[str, Any]) -> Any:
     """Parameters in place of their names. A text that is nothing but one parameter becomes its value, type and all."""
     if isinstance(value, dict):
-        return {key: _fill(inner, values) for key, inner in value.items()}
+        return {key: fill(inner, values) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_fill(inner, values) for inner in value]
+        return [fill(inner, values) for inner in value]
     if not isinstance(value, str):
         return value
-    if (whole := _PLACEHOLDER.fullmatch(value)) and whole[1] in values:
+    if (whole := PLACEHOLDER.fullmatch(value)) and whole[1] in values:
         return values[whole[1]]
-    return _PLACEHOLDER.sub(lambda m: str(values.get(m[1], m[0])), value)
+    return PLACEHOLDER.sub(lambda m: str(values.get(m[1], m[0])), value)

@@ -1,3 +1,3 @@
 """Admin of missions, of brands (what they can do are command types), and of dead letters."""
 
-from missions.admin import brands, dead_letters, missions  # noqa: F401  (each registers its pages)
+from missions.admin import brands, dead_letters, mission_templates, missions  # noqa: F401  (each registers its pages)

@@ -6,7 +6,7 @@ const EVERYWHERE = ["robot", "site"]; // a change here concerns the commands and
 export function startChecking(form) {
   const saysRobot = document.getElementById("robot-says");
   const saysCheck = document.getElementById("check-says");
-  const usual = saysCheck.textContent;
+  const usual = saysCheck?.textContent;
   const touched = new Set();
   let timer, asked, saved = form.hasAttribute("data-sent-back") ? null : content();
 
@@ -40,6 +40,7 @@ export function startChecking(form) {
   }
 
   async function check() {
+    if (!form.dataset.check) return;
     asked?.abort();
     asked = new AbortController();
     try {

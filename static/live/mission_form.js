@@ -8,7 +8,7 @@ const list = document.getElementById("steps");
 const template = document.getElementById("step-template");
 const total = form.elements["steps-TOTAL_FORMS"];
 const site = form.elements.site;
-const robot = form.elements.robot;
+const robot = form.elements.robot; // a template has none
 const add = document.getElementById("add-step");
 const news = document.getElementById("step-news");
 
@@ -48,7 +48,7 @@ function followDrive(row) {
 }
 
 function fitRobot() {
-  const can = choices.robots[robot.value]?.can;
+  const can = choices.robots[robot?.value]?.can;
   for (const row of everyRow()) {
     for (const option of part(row, "command").options) {
       const name = choices.types[option.value]?.label;
@@ -58,12 +58,12 @@ function fitRobot() {
 }
 
 function fitSite() {
-  for (const option of robot.options) {
+  for (const option of robot?.options ?? []) {
     const known = choices.robots[option.value];
     option.hidden = option.disabled = Boolean(site.value && known && String(known.site) !== site.value);
   }
-  for (const group of robot.querySelectorAll("optgroup")) group.hidden = !group.querySelector("option:not([hidden])");
-  if (robot.selectedOptions[0]?.disabled) robot.value = "";
+  for (const group of robot?.querySelectorAll("optgroup") ?? []) group.hidden = !group.querySelector("option:not([hidden])");
+  if (robot?.selectedOptions[0]?.disabled) robot.value = "";
   const options = (choices.places[site.value] ?? []).map((name) => Object.assign(document.createElement("option"), { value: name }));
   if (site.value) document.getElementById("places").replaceChildren(...options);
   fitRobot();
@@ -164,7 +164,7 @@ watchOrder(list, rows, {
 });
 add.addEventListener("click", () => part(addRow(), "command").focus());
 site.addEventListener("change", fitSite);
-robot.addEventListener("change", () => {
+robot?.addEventListener("change", () => {
   const known = choices.robots[robot.value];
   if (known && !site.value) {
     site.value = known.site;
