@@ -29,4 +29,8 @@ urlpatterns = [
         path(f"fleet/missions/<uuid:mission_id>/{verb}", views.mission_action, {"verb": verb}, name=f"mission-{verb}")
         for verb in views.MISSION_VERBS
     ),
+    *(
+        path(f"fleet/alerts/<int:alert_id>/{verb}", views.alert_action, {"verb": verb}, name=f"alert-{verb}")
+        for verb in views.ALERT_VERBS
+    ),
 ]

@@ -17,14 +17,15 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST, require_safe
 
 from fleet import actions as robots
+from fleet import alerts
 from fleet.access import at_sites, sites_of
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
-from fleet.models import Robot, Site
+from fleet.models import Alert, Robot, Site
 from missions import actions as missions
 from missions.models import Mission
 from telemetry import snapshots
-from telemetry.live import access, loading
+from telemetry.live import access, alarms, loading
 from telemetry.live.board import Board, Viewer
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ STEER = {  # permission → class on <body> that shows its buttons
     "missions.pause_mission": "can-pause",
     "missions.resume_mission": "can-resume",
     "missions.cancel_mission": "can-cancel",
+    "fleet.acknowledge_alert": "can-acknowledge",
 }
 
 
@@ -90,6 +92,11 @@ MISSION_VERBS = {
 }
 
 
+ALERT_VERBS = {
+    "acknowledge": Verb("fleet.acknowledge_alert", lambda alert, by, request: alerts.acknowledge(alert, by=by), "{}"),
+}
+
+
 class ManyVerb(NamedTuple):
     """A button for many robots: `run` gives a word per robot, `word` is the one for done, `done` says how many."""
 
@@ -131,8 +138,9 @@ def fleet(request: HttpRequest) -> HttpResponse:
     board.viewers.add(viewer)
     found = loading.load(None)
     board.ended = loading.ended()
+    board.put_alerts(alarms.load())
     board.put(board.take(), found, snapshots.last_known(list(found.robots)), 0.0)
-    shown = {"counts": "", "robots": "", "missions": ""}
+    shown = {"counts": "", "robots": "", "missions": "", "bell": "", "alerts": ""}
     for _key, fragment in board.shown(view):
         shown[fragment.kind] += fragment.html
     context = {
@@ -157,6 +165,11 @@ def robot_action(request: HttpRequest, robot_id: str, verb: str) -> HttpResponse
 @require_POST
 def mission_action(request: HttpRequest, mission_id: UUID, verb: str) -> HttpResponse:
     return _act(request, MISSION_VERBS[verb], Mission, mission_id)
+
+
+@require_POST
+def alert_action(request: HttpRequest, alert_id: int, verb: str) -> HttpResponse:
+    return _act(request, ALERT_VERBS[verb], Alert, alert_id)
 
 
 def _act(request: HttpRequest, verb: Verb, model: type[Model], target: Any) -> HttpResponse:

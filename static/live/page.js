@@ -1,5 +1,6 @@
 // The fleet page's start: each module takes care of one thing, and they meet only here.
 import { startActions } from './actions.js';
+import { startAlarms } from './alarms.js';
 import { startChosen } from './chosen.js';
 import { startFrames } from './frames.js';
 import { startKeys } from './keys.js';
@@ -10,6 +11,7 @@ import { startTimes } from './times.js';
 
 startTimes();
 startActions();
+startAlarms();
 startChosen();
 startStops();
 startOrder();

@@ -14,6 +14,7 @@ from missions.models import FINAL
 from missions.reasons import RobotFacts
 from telemetry import metrics
 from telemetry.live import cards, fragments
+from telemetry.live.alarms import AlertRow
 from telemetry.live.fragments import EVERYWHERE, Fragment, Shell, View
 from telemetry.live.loading import Loaded, MissionRow, RobotRow, Versions
 from telemetry.snapshots import Snapshot
@@ -30,9 +31,10 @@ class Dirty(NamedTuple):
     robots: set[str]
     missions: set[str]
     live: set[str]
+    alerts: bool = False
 
     def __bool__(self) -> bool:
-        return self.all or bool(self.robots or self.missions or self.live)
+        return self.all or self.alerts or bool(self.robots or self.missions or self.live)
 
 
 class Viewer:
@@ -76,6 +78,7 @@ class Board:
         self.ended: dict[tuple[int, str], int] = {}
         self.lingering: dict[str, float] = {}  # mission that has ended → until when it stays
         self.viewers: set[Viewer] = set()
+        self.alerts: list[AlertRow] | None = None  # not known yet
         self.loaded = False
         self._dirty = Dirty(True, set(), set(), set())
 
@@ -86,7 +89,9 @@ class Board:
         for kind, entity_id, scope, *_ in signals:
             if not isinstance(entity_id, str):
                 raise TypeError(f"{entity_id!r} is no id")
-            if kind == "mission":
+            if kind == "alert":
+                self._dirty = self._dirty._replace(alerts=True)
+            elif kind == "mission":
                 self._dirty.missions.add(entity_id)
             elif kind == "robot":
                 (self._dirty.live if scope == "live" else self._dirty.robots).add(entity_id)
@@ -119,7 +124,11 @@ class Board:
         """It could not be loaded: it is still dirty."""
         new = self._dirty
         self._dirty = Dirty(
-            dirty.all or new.all, dirty.robots | new.robots, dirty.missions | new.missions, dirty.live | new.live
+            dirty.all or new.all,
+            dirty.robots | new.robots,
+            dirty.missions | new.missions,
+            dirty.live | new.live,
+            dirty.alerts or new.alerts,
         )
 
     # --- what was loaded
@@ -157,6 +166,26 @@ class Board:
         changed |= self._render_waiting(charged)
         self.loaded = True
         self._changed(changed | self._count())
+
+    def put_alerts(self, rows: list[AlertRow]) -> None:
+        """Take in all open alerts."""
+        if rows != self.alerts:
+            self.alerts = rows
+            self._changed(self._ring(self._views()))
+
+    def _views(self) -> list[View]:
+        return list({counts_key(viewer.view): viewer.view for viewer in self.viewers}.values())
+
+    def _ring(self, views: Iterable[View]) -> set[str]:
+        """Bell and panel of what anybody looks at; those that nobody looks at any more are forgotten."""
+        wanted = {
+            counts_key(view).replace("counts", fragment.kind): fragment
+            for view in views if self.alerts is not None
+            for fragment in fragments.alerts(view, self.alerts)
+        }  # fmt: skip
+        for key in [k for k, f in self.fragments.items() if f.kind in ("bell", "alerts") and k not in wanted]:
+            del self.fragments[key]
+        return set().union(*(self._keep(key, fragment) for key, fragment in wanted.items()))
 
     def forget_ended(self, now: float) -> None:
         """Missions that ended a while ago leave the strip."""
@@ -259,7 +288,7 @@ class Board:
         views = {counts_key(viewer.view): viewer.view for viewer in self.viewers}
         for key in [k for k, f in self.fragments.items() if f.kind == "counts" and k not in views]:
             del self.fragments[key]
-        return set().union(
+        return self._ring(views.values()).union(
             *(self._keep(key, fragments.counts(v, _sum(robots, v), _sum(missions, v))) for key, v in views.items())
         )
 

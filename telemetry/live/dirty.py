@@ -13,7 +13,7 @@ import msgspec
 import redis
 
 from fleet.history import Change
-from fleet.signals import mission_transitioned, robot_changed
+from fleet.signals import alert_changed, mission_transitioned, robot_changed, silence_changed
 from telemetry import snapshots
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,14 @@ def announce(*, changes: list[Change], **_: Any) -> None:
     announcer.publish(messages(changes, snapshots.now_ms()))
 
 
+def announce_alerts(**_: Any) -> None:
+    """Receiver of what happens to alerts and silences: there are few, so pages look at all of them anew."""
+    signal = snapshots.signal("alert", "", "row", snapshots.now_ms())
+    announcer.publish([(snapshots.DIRTY, snapshots.encode_signals([signal]))])
+
+
 def connect() -> None:
     robot_changed.connect(announce, dispatch_uid="live.dirty.robot")
     mission_transitioned.connect(announce, dispatch_uid="live.dirty.mission")
+    alert_changed.connect(announce_alerts, dispatch_uid="live.dirty.alert")
+    silence_changed.connect(announce_alerts, dispatch_uid="live.dirty.silence")

@@ -12,7 +12,8 @@ from django.template.engine import Engine
 from django.urls import reverse
 
 from missions.reasons import RobotFacts
-from telemetry.live import cards
+from telemetry.live import alarms, cards
+from telemetry.live.alarms import AlertRow
 from telemetry.live.loading import MissionRow, RobotRow
 from telemetry.snapshots import Snapshot
 
@@ -23,6 +24,8 @@ TEMPLATES = {
     "robots": "fleet/_robot.html",
     "missions": "missions/_row.html",
     "vitals": "fleet/_vitals.html",
+    "bell": "fleet/_bell.html",
+    "alerts": "fleet/_alerts.html",
 }
 VITALS = "<!--vitals-->"  # their place in a card
 SWAP = ' hx-swap-oob="outerMorph"'  # on the root of everything that is pushed
@@ -123,6 +126,16 @@ def mission(row: MissionRow, robot: RobotFacts | None = None, candidates: Iterab
     line = cards.mission_line(row, robot, candidates)
     rank = (line["rank"], -row.created_at.timestamp())
     return _fragment("missions", mission_id(row.id), row.site, rank, m=line)
+
+
+def alerts(view: View, rows: list[AlertRow]) -> tuple[Fragment, Fragment]:
+    """The bell and the panel under it. Only their own view shows them."""
+    mine = [row for row in rows if row.seen_in(view)]
+    panel = {"alerts": alarms.lines(mine), "more": max(0, len(mine) - alarms.SHOWN)}
+    return (
+        _fragment("bell", "bell", None, (), b=alarms.bell(mine))._replace(view=view),
+        _fragment("alerts", "alerts", None, (), **panel)._replace(view=view),
+    )
 
 
 def counts(view: View, buckets: Counter[str], missions: Counter[str]) -> Fragment:

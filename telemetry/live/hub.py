@@ -19,7 +19,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from telemetry import metrics, snapshots
 from telemetry.gateways.vitals import uncut
-from telemetry.live import access, listening, loading, revocation
+from telemetry.live import access, alarms, listening, loading, revocation
 from telemetry.live.board import Board, Dirty, Viewer
 
 log = logging.getLogger(__name__)
@@ -144,6 +144,8 @@ class Hub:
         return frame
 
     async def _load(self, dirty: Dirty) -> None:
+        if dirty.all or dirty.alerts:
+            self.board.put_alerts(await self._in_thread(alarms.load))
         rows = loading.Loaded({}, {})
         if dirty.all or dirty.robots or dirty.missions:
             robots = None if dirty.all else sorted(dirty.robots)
@@ -188,6 +190,7 @@ class Hub:
         await asyncio.sleep(CHECK_S)
         try:
             found = await self._in_thread(loading.versions)
+            alerts = await self._in_thread(alarms.load)  # also for silences that end
         except (DatabaseError, InterfaceError) as error:
             self._troubled(f"The database does not answer ({type(error).__name__})")
             return
@@ -198,6 +201,7 @@ class Hub:
         if self.board.loaded:
             self._well()
             self.board.compare(found)
+            self.board.put_alerts(alerts)
             self._wake.set()
 
     async def _beat(self) -> None:

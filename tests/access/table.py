@@ -192,6 +192,7 @@ LINES = {
     "fleet/explain": Line(post=here(STEER), query="site={site}"),
     "fleet/robots/<robot_id>/stop": Line(post=here(STEER)),
     "fleet/robots/<robot_id>/release": Line(post=here(STEER)),
+    "fleet/alerts/<int:alert_id>/acknowledge": Line(post=here(STEER)),
     "fleet/missions/<uuid:mission_id>/cancel": Line(post=here(STEER)),
     "fleet/missions/<uuid:mission_id>/pause": Line(post=here(STEER)),
     "fleet/missions/<uuid:mission_id>/resume": Line(post=here(STEER)),

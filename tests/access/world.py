@@ -19,7 +19,7 @@ from fleet import access, alerts, site_actions
 from fleet import actions as fleet_actions
 from fleet.history import by_user
 from fleet.maps import picture_of
-from fleet.models import Robot, Site
+from fleet.models import Alert, Robot, Site
 from missions import actions
 from missions.models import DeadLetter, Mission
 from tests.actors import SYSTEM, online, user
@@ -46,7 +46,7 @@ class World:
     def arguments(self, route: str) -> dict[str, Any]:
         known = {
             "robot_id": "RB-ZEBRA", "mission_id": self.mission.pk, "site_id": self.site.pk, "app_label": "fleet",
-            "url": "nothing-like-this/", "number": 0, "sha256": self.site.map_sha256,
+            "alert_id": Alert.objects.get(cause="zebra").pk, "url": "nothing-like-this/", "number": 0, "sha256": self.site.map_sha256,
         }  # fmt: skip
         if found := re.match(r"admin/(\w+)/(\w+)/<path:object_id>", route):
             known["object_id"] = _key(self, apps.get_model(*found.groups()))

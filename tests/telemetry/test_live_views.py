@@ -50,8 +50,8 @@ def test_who_may_see_the_fleet(client, people, robot, who, status):
 @pytest.mark.parametrize(
     ("who", "classes"),
     [
-        ("admin_person", "can-stop can-release can-pause can-resume can-cancel"),
-        ("supervisor", "can-stop can-release can-pause can-resume can-cancel"),
+        ("admin_person", "can-stop can-release can-pause can-resume can-cancel can-acknowledge"),
+        ("supervisor", "can-stop can-release can-pause can-resume can-cancel can-acknowledge"),
         ("auditor", ""),
     ],
 )
@@ -81,10 +81,10 @@ def test_a_site_shows_its_own(client, admin_person):
 
 def test_queries_of_the_page_do_not_grow_with_the_fleet(client, admin_person, django_assert_num_queries):
     client.force_login(admin_person)
-    with django_assert_num_queries(8):  # session, user, permissions (2), person, sites, rows, ended
+    with django_assert_num_queries(9):  # session, user, permissions (2), person, sites, rows, ended, alerts
         client.get("/fleet/")
     varied_fleet.build(timezone.now())
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(9):
         client.get("/fleet/")
 
 
