@@ -30,6 +30,7 @@ MANIFEST = "manifest.json"
 NAME = re.compile(r"drover-\d{8}T\d{6}Z\.zip")  # of files in a folder; `--keep` touches no other
 LEFT_OUT = {  # table → why it is not part of a backup
     "django_session": "everybody signs in again",
+    "fleet_sessionrecord": "it holds keys of sessions that may still live elsewhere",
     "telemetry_partition": "which worker works on what",
     "telemetry_workerprocess": "which workers run",
     "telemetry_failedtry": "about entries of a Redis that is not part of it",
