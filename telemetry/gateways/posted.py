@@ -19,7 +19,7 @@ from telemetry.gateways.bodies import Problem
 from telemetry.gateways.callers import Caller, Callers
 from telemetry.gateways.limits import over_limit
 from telemetry.gateways.polling import PolledLink
-from telemetry.gateways.reading import check_owner, check_session, read
+from telemetry.gateways.reading import Frame, check_owner, check_session, read
 from telemetry.gateways.rows import sent_commands
 from telemetry.protocol import Ack, Bad, Hello, Up
 from telemetry.snapshots import Put
@@ -49,32 +49,38 @@ class Posted:
         self._link: PolledLink | None = None
         self._no_link: Problem | None = None
         self._waiting: list[Waiting] = []
+        self._sent: dict[UUID, bool] = {}  # commands that it acknowledges: do they still wait for that?
+        self._greeted = self._asked = False
         self.verdicts: list[str] = []
         self.problem: Problem | None = None
 
     async def take(self, raws: list[bytes]) -> None:
+        """However much of it is wrong, the database is asked a few times at most."""
         self.verdicts = [""] * len(raws)
-        for index, raw in enumerate(raws):
-            await self._take_one(index, raw)
+        frames = [self._read(raw) for raw in raws]
+        await self._find([frame.msg_id for frame in frames if isinstance(frame, Ack)])
+        for index, (raw, frame) in enumerate(zip(raws, frames, strict=True)):
+            await self._take_one(index, raw, frame)
             if len(self._waiting) >= GROUP:
                 await self._store()
         await self._store()
 
-    async def _take_one(self, index: int, raw: bytes) -> None:
-        bad: Bad | None = None
+    def _read(self, raw: bytes) -> Frame | Bad:
         try:
-            frame = read(raw, partial(check_owner, robot=self._robot))
-            if isinstance(frame, Up):
-                await self._check_session(frame)
-        except Bad as caught:
-            bad, up = caught, caught.envelope
-        else:
-            up = frame if isinstance(frame, Up) else None
-        if bad is not None and up is not None:
+            return read(raw, partial(check_owner, robot=self._robot))
+        except Bad as bad:
+            return bad
+
+    async def _take_one(self, index: int, raw: bytes, frame: Frame | Bad) -> None:
+        bad = frame if isinstance(frame, Bad) else None
+        up = frame if isinstance(frame, Up) else bad.envelope if bad is not None else None
+        if up is not None:
             try:
                 await self._check_session(up)
             except Bad as worse:
                 bad, up = worse, None
+        if isinstance(frame, Hello) and self._greeted:
+            bad = Bad("type", "one hello in a request", msg_id=None if frame.msg_id is None else str(frame.msg_id))
         if up is not None and self._no_link is not None:
             self._retry(index, up.msg_id, self._no_link)
         elif bad is not None:
@@ -85,11 +91,16 @@ class Posted:
             self._lossy(index, up)
         else:
             await self._store()  # what came before it goes first
-            await (self._hello(index) if isinstance(frame, Hello) else self._ack(index, frame))
+            if isinstance(frame, Hello):
+                await self._hello(index)
+            elif isinstance(frame, Ack):
+                self.verdicts[index] = await self._acknowledge(frame.msg_id)
 
     async def _check_session(self, up: Up) -> None:
         """Raises `Bad`. Without a link nothing can be said about it yet: `_no_link` is why."""
-        if self._no_link is None and (self._link is None or up.session > self._link.session):
+        unknown = self._link is None or (up.session > self._link.session and not self._asked)
+        if self._no_link is None and unknown:
+            self._asked = True
             try:
                 self._link = await self._callers.link(self._caller, up.session)
             except Problem as problem:
@@ -121,6 +132,7 @@ class Posted:
         self.verdicts[index] = protocol.seen(up.msg_id, self._link.told()) if beat else protocol.ack(up.msg_id, "seen")
 
     async def _hello(self, index: int) -> None:
+        self._greeted = self._asked = True
         try:
             opened = await self._callers.hello(self._caller)
         except Problem as problem:
@@ -176,29 +188,33 @@ class Posted:
         self.problem = self.problem or problem
         self.verdicts[index] = protocol.not_taken(msg_id, "retry", problem.detail)
 
-    async def _ack(self, index: int, frame: Ack) -> None:
-        [self.verdicts[index]] = await self.acknowledge([frame.msg_id])
-
     async def acknowledge(self, ids: list[UUID]) -> list[str]:
         """The robot has these commands: the worker learns it on the same way as the robot's own words. One verdict each."""
-        link = self._link or self._caller.link
+        await self._find(ids)
+        return [await self._acknowledge(id) for id in ids]
+
+    async def _find(self, ids: list[UUID]) -> None:
+        link = self._caller.link
         try:
-            sent = await self._links.rows.ask(sent_commands, self._robot, ids)
+            self._sent = await self._links.rows.ask(sent_commands, self._robot, ids) if ids else {}
         except DatabaseError:  # those that this process has handed out itself
-            sent = {id: True for id, sending in (link.commands.items() if link else ()) if sending.sent}
-        verdicts = []
-        for id in ids:
-            sending = link.commands.get(id) if link else None
-            if id not in sent:
-                self._links.counts["bad msg_id"] += 1
-                verdicts.append(protocol.ack(id, "invalid", "msg_id", "no command with it was sent to this robot"))
-            elif not sent[id] or (sending is not None and sending.acknowledged):
-                verdicts.append(protocol.ack(id, "duplicate"))
-            else:
-                verdicts.append(await self._delivered(id))
-                if sending is not None and self.problem is None:
-                    sending.acknowledged = True
-        return verdicts
+            self._sent = {id: True for id, sending in (link.commands.items() if link else ()) if sending.sent}
+
+    async def _acknowledge(self, id: UUID) -> str:
+        link = self._link or self._caller.link
+        sending = link.commands.get(id) if link else None
+        if id not in self._sent:
+            self._links.counts["bad msg_id"] += 1
+            metrics.bad("msg_id")
+            return protocol.ack(id, "invalid", "msg_id", "no command with it was sent to this robot")
+        if not self._sent[id] or (sending is not None and sending.acknowledged):
+            return protocol.ack(id, "duplicate")
+        verdict = await self._delivered(id)
+        if self.problem is None:
+            self._sent[id] = False
+            if sending is not None:
+                sending.acknowledged = True
+        return verdict
 
     async def _delivered(self, command: UUID) -> str:
         try:

@@ -457,6 +457,34 @@ async def test_an_acknowledgement_may_come_among_the_events_and_stays_before_the
     assert [m["type"] for m in stored(streams)] == ["robot.state", "command.delivered", "robot.state"]
 
 
+async def test_a_command_that_another_process_has_handed_out_can_be_acknowledged_here_and_counts_once(
+    post, ask, streams
+):
+    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    [stop] = (await post.poll()).body["commands"]
+    Callers._here._callers["RB-001"].link.commands.clear()
+    assert (await post.ack(stop["msg_id"], stop["msg_id"])).verdicts == ["stored", "duplicate"]
+    assert len(stored(streams)) == 1
+
+
+async def test_a_request_full_of_nonsense_asks_the_database_a_few_times_at_most(post, streams, monkeypatch):
+    asked = []
+    real = Rows.ask
+
+    async def ask(self, question, *args):
+        if question.__name__ != "look":
+            asked.append(question.__name__)
+        return await real(self, question, *args)
+
+    monkeypatch.setattr(Rows, "ask", ask)
+    acks = [{"type": "ack", "msg_id": str(uuid.uuid4())} for _ in range(100)]
+    hellos = [{"type": "hello", "v": 1, "robot": "RB-001"} for _ in range(100)]
+    future = [post.message("robot.state", STATE, session=99) for _ in range(100)]
+    reply = await post.post(*acks, *future, *hellos)
+    assert reply.verdicts == ["invalid"] * 200 + ["welcome"] + ["invalid"] * 99
+    assert sorted(asked) == ["open_session", "sent_commands", "standing_of"]
+
+
 async def test_a_command_of_another_robot_cannot_be_acknowledged(post, other_token, ask, streams):
     await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
     [stop] = (await post.poll()).body["commands"]
