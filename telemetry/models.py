@@ -75,3 +75,34 @@ class FailedTry(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["partition", "entry"], name="failed_try_once")]
+
+
+class Knock(models.Model):
+    """Somebody who presented no good token, counted. Written by `telemetry.gateways.knocks`, in bounds."""
+
+    WHY = {
+        "none": "no token",
+        "unknown": "a token that we do not know",
+        "revoked": "a revoked token",
+        "retired": "the token of a retired robot",
+        "many": "many more names",
+    }
+
+    robot = models.CharField(max_length=64, default="", help_text="What it calls itself, or whose token it showed.")
+    why = models.CharField(max_length=10, choices=list(WHY.items()))
+    over = models.CharField(max_length=10, help_text="WebSocket, HTTP")
+    address = models.CharField(max_length=64, default="")
+    count = models.BigIntegerField(default=0)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "robot that knocked"
+        verbose_name_plural = "robots that knocked"
+        default_permissions = ("view",)
+        ordering = ["-last_at"]
+        constraints = [models.UniqueConstraint(fields=["robot", "why", "over", "address"], name="knock_once")]
+        indexes = [models.Index(fields=["-last_at"], name="knock_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.robot or 'somebody'} from {self.address}"

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.generic import RedirectView
 
 from fleet.models import ROBOT_ID
-from telemetry import views
+from telemetry import connecting, inspector, views
 
 page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -16,6 +16,8 @@ urlpatterns = [
     path("logout/", require_POST(LogoutView.as_view(next_page="login")), name="logout"),
     path("fleet/", views.fleet, name="fleet"),
     *(path(f"fleet/{verb}", views.robots_action, {"verb": verb}, name=f"robots-{verb}") for verb in views.MANY_VERBS),
+    re_path(rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/messages\Z", inspector.messages, name="robot-messages"),
+    re_path(rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/connection\Z", connecting.connection, name="robot-connection"),
     *(
         re_path(
             rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/{verb}\Z",

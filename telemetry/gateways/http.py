@@ -16,6 +16,7 @@ from django.utils import timezone
 from telemetry.gateways import bodies
 from telemetry.gateways.bodies import HungUp, Problem, Receive
 from telemetry.gateways.callers import Caller, Callers, ended
+from telemetry.gateways.knocks import address_of
 from telemetry.gateways.polling import ENDED, Poll
 from telemetry.gateways.posted import Posted
 from telemetry.gateways.reading import bearer_token
@@ -23,6 +24,7 @@ from telemetry.protocol import REPLACED
 
 log = logging.getLogger(__name__)
 PREFIX = "/robot/v1/"
+HTTP = "HTTP"
 LONGEST_WAIT_S = 25.0
 LOOK_LIMIT_S = 2.0  # for the one look at the database that a poll needs, however short it wants to wait
 
@@ -81,7 +83,13 @@ async def _answer(scope: Event, receive: Receive) -> bytes:
         detail = f"This address takes {allowed}."
         raise Problem(405, "Method not allowed", detail, headers=((b"allow", allowed.encode()),))
     callers = Callers.here()
-    caller = await callers.caller(bearer_token(scope))
+    token = bearer_token(scope)
+    try:
+        caller = await callers.caller(token)
+    except Problem as problem:
+        if problem.status == 401:
+            await _knocked(callers, token, scope, receive)
+        raise
     caller.requests += 1
     try:
         request = Request(scope, receive, callers, caller)
@@ -90,6 +98,16 @@ async def _answer(scope: Event, receive: Receive) -> bytes:
     finally:
         caller.requests -= 1
         caller.used_at = callers.links.clock()
+
+
+async def _knocked(callers: Callers, token: str, scope: Event, receive: Receive) -> None:
+    async def first_message() -> bytes:
+        event = await receive()
+        return bytes(event.get("body") or b"")
+
+    knocks = callers.links.knocks
+    name = await knocks.name_of(first_message) if scope["method"] == "POST" else ""
+    knocks.note(token, name, HTTP, address_of(scope))
 
 
 async def events(request: Request) -> bytes:
@@ -101,6 +119,8 @@ async def events(request: Request) -> bytes:
     posted = Posted(request.callers, request.caller, received_at)
     async with request.caller.turn:
         await posted.take(raws)
+    for raw, verdict in zip(raws, posted.verdicts, strict=True):
+        request.callers.links.heard.note(request.caller.holder.robot, raw, received_at, verdict, HTTP)
     return _verdicts(posted, posted.verdicts)
 
 
@@ -127,6 +147,7 @@ async def acknowledge(request: Request) -> bytes:
     posted = Posted(request.callers, request.caller, received_at)
     async with request.caller.turn:
         verdicts = await posted.acknowledge(ids)
+    request.callers.links.heard.note(request.caller.holder.robot, raw, received_at, (verdicts or [""])[-1], HTTP)
     return _verdicts(posted, verdicts)
 
 

@@ -26,6 +26,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from telemetry import metrics, protocol
+from telemetry.gateways.heard import Heard
+from telemetry.gateways.knocks import Knocks
 from telemetry.gateways.limits import Backlog, Bucket
 from telemetry.gateways.rows import Asked, OpenCommand, Rows, Seen, look
 from telemetry.gateways.vitals import Vitals, uncut
@@ -106,16 +108,15 @@ class Links:
         self.live = redis.asyncio.from_url(
             settings.LIVE_REDIS_URL, socket_timeout=1.5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )
-        self.vitals = Vitals(self.live)
+        self.vitals, self.heard, self.knocks = Vitals(self.live), Heard(self.live), Knocks(self.rows)
         self.backlog = Backlog(self.intake)
         self._by_robot: dict[str, Link] = {}
         self._sockets = 0
         self._hinted: set[str] = set()
         self._wake = asyncio.Event()
         self._database_well = True
-        self._tasks = [
-            asyncio.create_task(work()) for work in (self._run, self._listen, self.vitals.run, self.backlog.run)
-        ]
+        works = (self._run, self._listen, self.vitals.run, self.heard.run, self.knocks.run, self.backlog.run)
+        self._tasks = [asyncio.create_task(work()) for work in works]
 
     @classmethod
     def enter(cls) -> "Links":
@@ -131,6 +132,8 @@ class Links:
             return
         if Links._here is self:
             Links._here = None
+        await self.knocks.step()
+        await self.heard.step()
         for task in self._tasks:
             task.cancel()
         self.rows.close()

@@ -16,6 +16,7 @@ from django.utils import timezone
 from telemetry import metrics, protocol
 from telemetry.gateways import direct
 from telemetry.gateways.inbox import Inbox, Message
+from telemetry.gateways.knocks import address_of
 from telemetry.gateways.limits import over_limit
 from telemetry.gateways.links import GATEWAY, Link, Links
 from telemetry.gateways.reading import Complaints, Frame, bearer_token, check_owner, check_session, read
@@ -26,6 +27,7 @@ from telemetry.snapshots import Put
 log = logging.getLogger(__name__)
 HELLO_S = 10.0  # from connecting to hello
 TOUCH_S = 1.0  # a sign of life is passed on this often
+WEBSOCKET = "WebSocket"
 TOLD_S = 1.0  # a robot that sends too much telemetry is told this often; all that is dropped is counted
 
 Event = MutableMapping[str, Any]
@@ -38,7 +40,7 @@ async def robot_socket(
     links = Links.enter()
     connection = Connection(links, receive, send)
     try:
-        await connection.serve(bearer_token(scope))
+        await connection.serve(bearer_token(scope), address_of(scope))
     except asyncio.CancelledError:  # the server stops
         await connection.close(protocol.COME_BACK)
         raise
@@ -57,7 +59,7 @@ class Connection:
         self._touched = 0.0
         self._direct: asyncio.Task[None] | None = None
 
-    async def serve(self, token: str) -> None:
+    async def serve(self, token: str, address: str = "") -> None:
         """Accept, authenticate, then take one frame after the other until the socket closes."""
         await self._receive()  # websocket.connect
         await self._send({"type": "websocket.accept"})  # first, or the close code is not delivered
@@ -69,6 +71,8 @@ class Connection:
         if holder is None:
             self._links.counts["unauthorised"] += 1
             metrics.UNAUTHORISED.inc()
+            name = await self._links.knocks.name_of(self._first_message)
+            self._links.knocks.note(token, name, WEBSOCKET, address)
             return await self.close(protocol.UNAUTHORISED)
         self._holder: Holder = holder
         self._complaints = Complaints(holder.robot, self._links.clock)
@@ -82,6 +86,10 @@ class Connection:
         except TimeoutError:
             await self.close(protocol.NO_HELLO)
         return None
+
+    async def _first_message(self) -> bytes | str:
+        event = await self._receive()
+        return event.get("text") or event.get("bytes") or b""
 
     def end(self) -> None:
         self._closed = True
@@ -124,13 +132,14 @@ class Connection:
             await self._refuse(bad, raw, received_at)
         else:
             if isinstance(frame, Hello):
-                await self._hello(received_at)
+                await self._hello(raw, received_at)
             elif isinstance(frame, Ack):
                 self._acknowledged(frame, received_at)
+                self._note(raw, received_at, "")
             elif frame.channel == "critical":
-                self._store(frame, raw, received_at, partial(self._stored, frame))
+                self._store(frame, raw, received_at, partial(self._stored, frame, raw, received_at))
             else:
-                await self._lossy(frame, received_at)
+                self._note(raw, received_at, await self._lossy(frame, received_at))
 
     def _check(self, frame: Frame) -> None:
         """Is it this robot's, and its turn? Raises `Bad`."""
@@ -146,13 +155,15 @@ class Connection:
         self._links.counts[f"bad {bad.field}"] += 1
         metrics.bad(bad.field)
         self._complaints.add(bad)
-        verdict = partial(self._say, protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason))
+        answer = protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason)
+        self._note(raw, received_at, answer)
+        verdict = partial(self._say, answer)
         if bad.envelope is not None and bad.envelope.channel == "critical":
             return self._store(bad.envelope, raw, received_at, lambda _: verdict(), valid=False)
         self._alive(received_at)
         return await verdict()
 
-    async def _hello(self, received_at: datetime) -> None:
+    async def _hello(self, raw: bytes | str, received_at: datetime) -> None:
         try:
             opened = await self._links.rows.ask(open_session, self._holder.robot, GATEWAY)
         except DatabaseError as error:
@@ -161,7 +172,9 @@ class Connection:
         robot, credential = self._holder
         self._link = Link(robot, opened.session, credential, self._say, self.close, opened.applied)
         self._limit.reschedule(None)
-        await self._say(protocol.welcome(opened.session, opened.applied, received_at))
+        welcome = protocol.welcome(opened.session, opened.applied, received_at)
+        await self._say(welcome)
+        self._note(raw, received_at, welcome)
         await self._links.add(self._link)
         return self._alive(received_at)
 
@@ -177,30 +190,36 @@ class Connection:
         self._link.sessions.add(up.session)
         self._link.numbers.saw(up.session, up.channel, up.seq)
         data = raw.encode() if isinstance(raw, str) else raw
-        lost = partial(self._not_stored, up, received_at, valid)
+        lost = partial(self._not_stored, up, raw, received_at, valid)
         self._inbox.offer(Message(up.msg_id, data, received_at, done, lost))
         self._alive(received_at)
 
-    def _not_stored(self, up: Up, received_at: datetime, valid: bool) -> None:
+    def _not_stored(self, up: Up, raw: bytes | str, received_at: datetime, valid: bool) -> None:
         """Not acknowledged, so the robot sends it again; but nobody waits for that to know that a robot stands."""
         self._links.counts["not stored"] += 1
         metrics.NOT_STORED.inc()
+        self._note(raw, received_at, protocol.not_taken(up.msg_id, "retry", "not stored; it will come again"))
         if valid and up.type in direct.TYPES and (self._direct is None or self._direct.done()):
-            self._direct = asyncio.create_task(self._apply_directly(up, received_at))
+            self._direct = asyncio.create_task(self._apply_directly(up, raw, received_at))
 
-    async def _apply_directly(self, up: Up, received_at: datetime) -> None:
+    async def _apply_directly(self, up: Up, raw: bytes | str, received_at: datetime) -> None:
         try:
             await self._links.rows.ask(direct.apply, up, received_at)
         except Exception as error:  # the robot sends it again
             log.warning("%s says that it stands; that could not be written: %s", up.robot, error)
         else:
             self._inbox.settled(up.msg_id)
-            await self._stored(up, "stored")
+            await self._stored(up, raw, received_at, "stored")
 
-    async def _stored(self, up: Up, verdict: str) -> None:
+    async def _stored(self, up: Up, raw: bytes | str, received_at: datetime, verdict: str) -> None:
         if verdict == "duplicate":
             metrics.DUPLICATES.labels("gateway").inc()
-        await self._say(protocol.ack(up.msg_id, verdict))
+        answer = protocol.ack(up.msg_id, verdict)
+        self._note(raw, received_at, answer)
+        await self._say(answer)
+
+    def _note(self, raw: bytes | str, received_at: datetime, answer: str) -> None:
+        self._links.heard.note(self._holder.robot, raw, received_at, answer, WEBSOCKET)
 
     def _acknowledged(self, frame: Ack, received_at: datetime) -> None:
         """The robot has a command: the worker learns it on the same way as the robot's own words, and before them."""
@@ -219,22 +238,27 @@ class Connection:
         msg_id, raw = protocol.delivered(frame.msg_id, self._holder.robot, received_at)
         self._inbox.offer(Message(msg_id, raw, received_at, done, lost, repeats=False))
 
-    async def _lossy(self, up: Up, received_at: datetime) -> None:
+    async def _lossy(self, up: Up, received_at: datetime) -> str:
+        """Our verdict; said only to a heartbeat, and about what is dropped."""
         assert self._link is not None
         self._link.numbers.saw(up.session, up.channel, up.seq)
         bucket, now = self._link.lossy, self._links.clock()
         if not bucket.take(now):
             self._links.counts["lossy dropped"] += 1
             metrics.DROPPED.inc()
+            dropped = protocol.not_taken(up.msg_id, "dropped", over_limit())
             if now - bucket.told >= TOLD_S:
                 bucket.told = now
-                await self._say(protocol.not_taken(up.msg_id, "dropped", over_limit()))
-            return
+                await self._say(dropped)
+            return dropped
         self._links.vitals.put(Put(up.robot, up.session, up.seq, received_at, up.data))
         if up.type == "robot.heartbeat":
             mine = self._link.sessions | {self._link.session}
             applied = {session: seq for session, seq in self._link.applied.items() if session in mine}
-            await self._say(protocol.seen(up.msg_id, applied))
+            seen = protocol.seen(up.msg_id, applied)
+            await self._say(seen)
+            return seen
+        return ""
 
     def _alive(self, received_at: datetime) -> None:
         now = self._links.clock()

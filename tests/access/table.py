@@ -147,6 +147,7 @@ MODELS = {
     "fleet/silence": Model(add=ADMIN, actions=True),
     "missions/mission": Model(add=STEER, change=STEER, actions=True),
     "missions/deadletter": Model(),
+    "telemetry/knock": Model(view=ADMIN),
 }
 
 STAFF = may(EVERY_ROLE)
@@ -210,13 +211,16 @@ LINES = {
     "admin/missions/mission/check/": Line(post=may(STEER)),  # what the form asks as one types
     "admin/auth/user/<path:object_id>/password/": Line(get=here(ADMIN), post=here(ADMIN)),
     **button("auth/user", "unlock end deactivate reactivate", ADMIN),
+    "admin/fleet/robot/<path:object_id>/connect/": Line(get=here(ADMIN), post=here(ADMIN)),
+    "fleet/robots/<robot_id>/connection": Line(get=here(EVERY_ROLE)),
+    "fleet/robots/<robot_id>/messages": Line(get=here(EVERY_ROLE)),
     "admin/fleet/site/<path:object_id>/map/": Line(get=here(ADMIN), post=here(ADMIN)),
     "admin/fleet/site/<int:site_id>/map/<slug:sha256>.png": Line(get=here(EVERY_ROLE)),
     **button("fleet/site", "remove_map", ADMIN),
     **button("fleet/place", "remove", ADMIN),
     **button("fleet/alert", "acknowledge clear", STEER),
     **button("fleet/silence", "end", ADMIN),
-    **button("fleet/robot", "stop release", STEER),
+    **button("fleet/robot", "stop release maintain", STEER),
     **button("fleet/robot", "retire reinstate issue revoke", ADMIN),
     **button("missions/mission", "dispatch pause resume cancel", STEER),
 }

@@ -22,6 +22,7 @@ from fleet.maps import picture_of
 from fleet.models import Alert, Robot, Site
 from missions import actions
 from missions.models import DeadLetter, Mission
+from telemetry.gateways.knocks import Stranger, record
 from tests.actors import SYSTEM, online, user
 from tests.fleet.pictures import png
 
@@ -105,6 +106,8 @@ def world(
         "zebra", severity="warning", text="Zebra-alert", subject="robot:RB-ZEBRA", robot="RB-ZEBRA", site=site.pk
     )
     alerts.silence(site=site, until=timezone.now() + timedelta(hours=1), why="Zebra-silence", by=by)
+    stranger = Stranger("", "RB-ZEBRA", "HTTP", "192.0.2.1")
+    record([(stranger, 1, timezone.now())])
     fleet_actions.enrol_robot(id="RB-OWN", name="Own robot", site=other_site, brand=brand, by=SYSTEM)
     own = [{"command": "navigate", "params": {"place": "Dock A"}}]
     actions.draft_mission(title="Own mission", site=other_site, robot="RB-OWN", steps=own, by=SYSTEM)
