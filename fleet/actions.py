@@ -7,7 +7,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, OperationalError, connection, transaction
@@ -19,9 +19,10 @@ from fleet import decide as rules
 from fleet.commands import command
 from fleet.commit import Conflict, commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
-from fleet.models import ROBOT_ID, Brand, Command, CommandState, Robot, RobotCredential, Site
+from fleet.models import ROBOT_ID, Brand, Command, CommandState, Event, Robot, RobotCredential, Site
 
 MAX_REASON = 500  # characters
+LONGEST_HOLD = timedelta(days=366)
 AT_ONCE = 25  # robots in one transaction
 WAIT_MS = 50  # for a row that somebody holds, before the next one has its turn
 GIVE_UP_S = 5.0
@@ -49,6 +50,22 @@ def enrol_robot(*, id: str, name: str, site: Site | int, brand: Brand | int, by:
 def edit_robot(robot_id: str, *, name: str, site: Site | int, brand: Brand | int, by: Origin) -> None:
     """Change name, site or brand."""
     _change(robot_id, rules.Edit(_text(name), _pk(site), _pk(brand)), by)
+
+
+def set_maintenance(robot_id: str, *, why: str, until: datetime | None = None, by: Origin) -> None:
+    """Out of service: no new work until a person releases it, or until `until`. Again: the new reason and end count."""
+    now, why = timezone.now(), accepted_text(why)
+    if not why:
+        raise Refused("why: Say why, for whoever wonders on Monday.")
+    if until is not None and not now < until <= now + LONGEST_HOLD:
+        raise Refused("until: Choose a moment in the future, within a year.")
+
+    def fact(change: Change) -> rules.HoldBack:
+        if change.row.retired_at:
+            raise Refused(f"{robot_id} is retired already.")
+        return rules.HoldBack("maintenance", by.actor_name, why, until)
+
+    _change(robot_id, fact, by)
 
 
 def retire_robot(robot_id: str, *, by: Origin) -> None:
@@ -101,10 +118,19 @@ def release_robot(robot_id: str, *, by: Origin, number: int | None = None) -> bo
     return _change(robot_id, lambda change: _release(change, by, number), by) is rules.Verdict.APPLIED
 
 
-def issue_credential(robot_id: str, *, label: str = "", by: Origin) -> str:
-    """A new bearer token, shown this once: only its digest is kept."""
+def issue_credential(robot_id: str, *, label: str = "", by: Origin, once: bool = False) -> str:
+    """A new bearer token, shown this once: only its digest is kept. `once`: refused when `by.cause` has issued one."""
     token = f"drover_{secrets.token_urlsafe(32)}"
-    _change(robot_id, rules.IssueCredential(_text(label), digest_of(token)), by)
+    fact = rules.IssueCredential(_text(label), digest_of(token))
+
+    def checked(change: Change) -> rules.IssueCredential:
+        """The robot's row is locked: a form that is sent twice, even at once, issues one."""
+        same = Event.objects.filter(aggregate=change.name, kind="robot.credential_issued", cause=by.cause)
+        if once and same.exists():
+            raise Refused("This token was issued and shown already. Issue another, and revoke the one that is lost.")
+        return fact
+
+    _change(robot_id, checked, by)
     return token
 
 

@@ -42,16 +42,18 @@ kind("robot.mode_confirmed", "Still the same", _WORD)
 kind("robot.presence_changed", "Link: {presence}", "presence presence_since", notes="last_received_at")
 kind("robot.faulted", "Fault: {fault}", f"fault mode mode_since {_WORD}", notes="danger code")
 kind("robot.fault_cleared", "Fault cleared", f"fault mode mode_since {_WORD}")
-kind("robot.hold_opened", "Hold {kind_word}: {why}", "holds.kind holds.why holds.by holds.since holds.until "
-     "holds.mission holds.dispatch_no holds.asked_at holds.question stop_due_at", notes="kind_word why")  # fmt: skip
+kind("robot.hold_opened", "Hold {kind_word}{until_word}: {why}", "holds.kind holds.why holds.by holds.since holds.until "
+     "holds.mission holds.dispatch_no holds.asked_at holds.question stop_due_at hold_due_at", notes="kind_word why until_word")  # fmt: skip
+kind("robot.hold_changed", "Hold {kind_word} until {until_word}: {why}", "holds.why holds.until hold_due_at",
+     notes="kind_word until_word why")  # fmt: skip
 kind("robot.hold_explained", "Reason of the hold, by {by}: {why}", "holds.why", notes="by why")
 kind("robot.stop_repeated", "Stop asked for again by {by}", "holds.asked_at holds.confirmed_at holds.unconfirmed_at "
      "stop_due_at", notes="by")  # fmt: skip
 kind("robot.stop_resent", "No word that it stands: told to stop again", "stop_due_at")
 kind("robot.stop_unconfirmed", "Stop not confirmed; it may still be moving", "holds.unconfirmed_at stop_due_at")
 kind("robot.stop_confirmed", "Stands still", f"holds.confirmed_at stop_due_at {_WORD}")
-kind("robot.hold_released", "Hold released by {released_by}", "holds.released_at holds.released_by stop_due_at",
-     notes="released_by")  # fmt: skip
+kind("robot.hold_released", "Hold released by {released_by}", "holds.released_at holds.released_by stop_due_at "
+     "hold_due_at", notes="released_by")  # fmt: skip
 kind("robot.credential_issued", "Credential issued: {label}", "credentials.label credentials.issued_at",
      notes="label")  # fmt: skip
 kind("robot.credential_revoked", "Credential revoked: {label}", "credentials.revoked_at", notes="label")

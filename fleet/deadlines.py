@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 KINDS = (
     # column (…_due_at), what happens when it passes
     ("stop", "tell it again to stop; after 15 s say that the stop is not confirmed"),
+    ("hold", "the hold ends by itself: the robot may get work again"),
 )
 
 

@@ -247,6 +247,8 @@ def _reinstate(change: Change, fact: Reinstate, now: datetime) -> Verdict:
 
 
 def _hold_back(change: Change, fact: HoldBack, now: datetime) -> Verdict:
+    if fact.kind == HoldKind.MAINTENANCE and (open_holds := _open(change, HoldKind.MAINTENANCE)):
+        return _change_hold(change, open_holds[0], fact)
     if fact.kind != HoldKind.STOPPED:
         _open_hold(change, fact, now)
         return Verdict.APPLIED
@@ -268,7 +270,32 @@ def _open_hold(change: Change, fact: HoldBack, now: datetime, more: dict[str, An
         "until": fact.until, "mission": fact.mission, "dispatch_no": fact.dispatch_no, **(more or {}),
     }  # fmt: skip
     word = HoldKind(fact.kind).label.lower()
+    if fact.until:
+        row |= {"until_word": f" until {_minute(fact.until)}", **_ends(change, {hold["number"]: fact.until})}
     change.record("robot.hold_opened", holds=[hold], kind_word=word, why=fact.why, **row)
+
+
+def _change_hold(change: Change, hold: Any, fact: HoldBack) -> Verdict:
+    """Asked for again: it stays the same hold, with the new end and the new reason."""
+    if (hold.why, hold.until) == (fact.why, fact.until):
+        return Verdict.REDUNDANT
+    change.record(
+        "robot.hold_changed", holds=[{"number": hold.number, "why": fact.why, "until": fact.until}], why=fact.why,
+        kind_word=HoldKind(hold.kind).label.lower(), until_word=_minute(fact.until) if fact.until else "released",
+        **_ends(change, {hold.number: fact.until}),
+    )  # fmt: skip
+    return Verdict.APPLIED
+
+
+def _ends(change: Change, new: dict[int, datetime | None]) -> dict[str, datetime | None]:
+    """`hold_due_at` as it will be when the holds of these numbers end then; None: not by themselves. Empty: unchanged."""
+    known = {h.number: h.until for h in change.children["holds"].values() if h.released_at is None}
+    due = min((until for until in (known | new).values() if until is not None), default=None)
+    return {} if due == change.row.hold_due_at else {"hold_due_at": due}
+
+
+def _minute(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _send_stop(change: Change) -> None:
@@ -384,7 +411,16 @@ _RULES: dict[type, Callable[[Change, Any, datetime], Verdict]] = {
 }
 
 
-_DUE: dict[str, Callable[[Change, datetime], Verdict]] = {"stop": _stop_passed}
+def _hold_passed(change: Change, now: datetime) -> Verdict:
+    """Only holds that were given an end do end by themselves."""
+    over = [h for h in change.children["holds"].values() if h.released_at is None and h.until and h.until <= now]
+    if not over:
+        return Verdict.REDUNDANT
+    _lift(change, over, "deadline", now)
+    return Verdict.APPLIED
+
+
+_DUE: dict[str, Callable[[Change, datetime], Verdict]] = {"stop": _stop_passed, "hold": _hold_passed}
 
 
 def _open(change: Change, kind: str) -> list[Any]:
@@ -406,6 +442,7 @@ def _lift(change: Change, holds: list[Any], by: str, now: datetime, **row: Any) 
         holds=[{"number": hold.number, "released_at": now, "released_by": by} for hold in holds],
         released_by=by,
         **row,
+        **_ends(change, {hold.number: None for hold in holds}),
     )
 
 

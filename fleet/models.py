@@ -225,6 +225,7 @@ class Robot(models.Model):
     word_seq = models.BigIntegerField(default=0)
     retired_at = models.DateTimeField(null=True)
     stop_due_at = models.DateTimeField(null=True, help_text="By then it should have said that it stands.")
+    hold_due_at = models.DateTimeField(null=True, help_text="When the first of its holds ends by itself.")
     next_due_at = models.DateTimeField(null=True, help_text="The earliest of its deadlines (fleet/deadlines.py).")
     version = models.PositiveIntegerField(default=0)
 
@@ -236,6 +237,7 @@ class Robot(models.Model):
         permissions = [
             ("stop_robot", "Can stop robots"),
             ("release_robot", "Can release a hold"),
+            ("maintain_robot", "Can take robots out of service for a while"),
             ("retire_robot", "Can retire robots"),
             ("issue_credential", "Can issue and revoke robot credentials"),
         ]

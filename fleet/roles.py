@@ -19,6 +19,7 @@ _STEER = {
     *(f"missions.{verb}_template" for verb in ("add", "change")),
     "fleet.stop_robot",
     "fleet.release_robot",
+    "fleet.maintain_robot",
     "fleet.acknowledge_alert",
 }
 _MANAGE = {
@@ -27,6 +28,7 @@ _MANAGE = {
     "fleet.issue_credential",
     "fleet.silence_alert",
     "fleet.view_robotcredential",
+    "telemetry.view_knock",
     *(f"auth.{verb}_user" for verb in ("add", "change", "view")),
     "auth.view_group",
 }

@@ -1,19 +1,21 @@
-"""Robots: enrol, edit, stop, release, retire, credentials, and their history."""
+"""Robots: the list, the page of one with its buttons, the form, and the way to its first message."""
 
-import json
-import shlex
 from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Exists, OuterRef, Prefetch, QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import actions, live
+from fleet import actions, live, work
+from fleet.admin import enrolment
+from fleet.admin import robot_buttons as do
 from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.robot_list import HeldFilter, RobotChangeList, ServiceFilter, battery_words, daily, heard_at
 from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
 from fleet.models import Brand, Hold, Presence, Robot, Site
@@ -28,7 +30,9 @@ class RobotForm(forms.Form):
         help_text="The public key that the robot signs on with, e.g. RB-001. It can never be changed.",
     )  # fmt: skip
     name = forms.CharField(max_length=200, help_text="Free text, for people.")
-    site = forms.ModelChoiceField(Site.objects.all())
+    site = forms.ModelChoiceField(
+        Site.objects.all(), help_text="Where it works. Its missions and people are those of this site."
+    )
     brand = forms.ModelChoiceField(Brand.objects.all(), help_text="Says what it can do and when it counts as offline.")
 
     def __init__(self, *args: Any, robot: Robot | None = None, **kwargs: Any) -> None:
@@ -37,130 +41,56 @@ class RobotForm(forms.Form):
             del self.fields["id"]
 
 
-class HeldFilter(admin.SimpleListFilter):
-    title = "needs a decision"
-    parameter_name = "held"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("yes", "On hold"), ("fault", "Fault"), ("no", "Free for work")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Robot]) -> QuerySet[Robot]:
-        held = Exists(Hold.objects.filter(robot=OuterRef("pk"), released_at=None))
-        match self.value():
-            case "yes":
-                return queryset.filter(held)
-            case "fault":
-                return queryset.exclude(fault="")
-            case "no":
-                return queryset.filter(~held, fault="", retired_at=None)
-        return queryset
-
-
-class ServiceFilter(admin.SimpleListFilter):
-    """Retired robots are out of the way unless asked for."""
-
-    title = "service"
-    parameter_name = "service"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("retired", "Retired"), ("all", "All")]
-
-    def choices(self, changelist: Any) -> Any:
-        first, *rest = super().choices(changelist)
-        return [{**first, "display": "In service"}, *rest]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Robot]) -> QuerySet[Robot]:
-        if self.value() == "all":
-            return queryset
-        return queryset.filter(retired_at__isnull=self.value() != "retired")
-
-
-def _stop(request: HttpRequest, robot: Robot) -> str:
-    actions.stop_robot(robot.pk, by=by_user(request.user), why=request.POST.get("reason", ""))
-    return f"Stopping {robot.pk}… It stays on hold until someone releases it."
-
-
-def _release(request: HttpRequest, robot: Robot) -> str:
-    number = _number(request)
-    if actions.release_robot(robot.pk, number=number, by=by_user(request.user)):
-        return f"Released: {robot.pk} may move again."
-    return f"There was no such hold on {robot.pk}: somebody released it before."
-
-
-def _retire(request: HttpRequest, robot: Robot) -> str:
-    actions.retire_robot(robot.pk, by=by_user(request.user))
-    return f"{robot.pk} is retired. Its history stays."
-
-
-def _reinstate(request: HttpRequest, robot: Robot) -> str:
-    actions.reinstate_robot(robot.pk, by=by_user(request.user))
-    return f"{robot.pk} is back in service."
-
-
 def _issue(request: HttpRequest, robot: Robot) -> HttpResponse:
-    """The token is in this one answer and nowhere else."""
-    label = actions.accepted_text(request.POST.get("reason", ""))[:200]
-    token = actions.issue_credential(robot.pk, label=label, by=by_user(request.user))
-    page: RobotAdmin = admin.site.get_model_admin(Robot)  # type: ignore[assignment]
-    context = {"token": token, "label": label, "command_line": _command_line(request, robot, token)}
-    answer = page._render(request, "admin/drover/token.html", robot, {**context, "title": f"Token for {robot.pk}"})
-    answer["Cache-Control"] = "no-store"
-    return answer
-
-
-def _revoke(request: HttpRequest, robot: Robot) -> str:
-    number = _number(request)
-    if number is None:
-        raise actions.Refused("Say which credential: use the button beside it.")
-    actions.revoke_credential(robot.pk, number, by=by_user(request.user))
-    return f"Credential {number} of {robot.pk} is revoked: it opens no link any more."
-
-
-def _number(request: HttpRequest) -> int | None:
-    text = request.POST.get("number", "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise actions.Refused("That is no number of a hold or credential.")
-    return int(text)
-
-
-def _command_line(request: HttpRequest, robot: Robot, token: str) -> str:
-    """Runs a simulated robot with this credential, from the project's folder."""
-    scheme = "wss" if request.is_secure() else "ws"
-    places = list(robot.site.places.values_list("name", "x", "y", "theta"))
-    config = {
-        "url": f"{scheme}://{request.get_host()}/robot/v1/ws", "id": robot.pk, "token": token,
-        "capabilities": robot.brand.capabilities, "places": places, "start": places[0][0] if places else "",
-    }  # fmt: skip
-    return f"echo {shlex.quote(json.dumps(config, ensure_ascii=False))} | .venv/bin/python -m telemetry.simulator.robot {robot.pk}"
+    return enrolment.issue(admin.site.get_model_admin(Robot), request, robot)
 
 
 @admin.register(Robot)
 class RobotAdmin(PageAdmin):
     page_template = "admin/drover/robot.html"
     form_template = "admin/drover/robot_form.html"
-    list_display = ("id", "name", "condition", "held", "site", "brand")
+    change_list_template = "admin/drover/robot_list.html"
+    list_display = ("id", "name", "condition", "battery", "mission", "held", "heard", "site", "brand")
     list_display_links = ("id", "name")
     list_filter = (HeldFilter, ServiceFilter, "mode", "presence", "site", "brand")
     list_select_related = ("site", "brand")
     search_fields = ("id", "name", "site__name", "brand__name")
+    search_help_text = "Id, name, site or brand"
     ordering = ("id",)
     buttons = (
-        Button("stop", "Stop", "fleet.stop_robot", _stop, look="danger"),
+        Button("stop", "Stop", "fleet.stop_robot", do.stop, look="danger"),
+        Button("maintain", "Maintenance…", "fleet.maintain_robot", do.maintain, per_item=True,
+               shown=lambda r: not r.retired_at),
         Button(
-            "retire", "Retire…", "fleet.retire_robot", _retire, shown=lambda r: not r.retired_at,
+            "retire", "Retire…", "fleet.retire_robot", do.retire, shown=lambda r: not r.retired_at,
             confirm="It leaves the fleet, gets no work, and its tokens stop working. Its history stays.",
         ),
-        Button("reinstate", "Back in service", "fleet.retire_robot", _reinstate, shown=lambda r: bool(r.retired_at)),
-        Button("release", "Release…", "fleet.release_robot", _release, per_item=True),
+        Button("reinstate", "Back in service", "fleet.retire_robot", do.reinstate, shown=lambda r: bool(r.retired_at)),
+        Button("release", "Release…", "fleet.release_robot", do.release, per_item=True),
         Button("issue", "Issue a credential…", "fleet.issue_credential", _issue, per_item=True),
-        Button("revoke", "Revoke…", "fleet.issue_credential", _revoke, per_item=True),
+        Button("revoke", "Revoke…", "fleet.issue_credential", do.revoke, per_item=True),
     )  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Robot]:
         holds = Hold.objects.filter(released_at=None).order_by("number")
         return super().get_queryset(request).prefetch_related(Prefetch("holds", holds, to_attr="open_holds"))
+
+    def get_urls(self) -> Any:
+        view = self.admin_site.admin_view(self.connect_view)
+        return [path("<path:object_id>/connect/", view, name="fleet_robot_connect"), *super().get_urls()]
+
+    def connect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return enrolment.connect_page(self, request, self._found(request, object_id))
+
+    # list
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RobotChangeList]:
+        return RobotChangeList
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        chosen = request.GET.get("held", "")
+        context = {"daily": daily(super().get_queryset(request), chosen), "chosen": chosen}
+        return super().changelist_view(request, context | (extra_context or {}))
 
     @admin.display(description="condition")
     def condition(self, robot: Any) -> SafeString:
@@ -169,9 +99,36 @@ class RobotAdmin(PageAdmin):
             "{}{}", words, format_html(' <span class="quiet">{}</span>', robot.fault[:80]) if robot.fault else ""
         )
 
+    @admin.display(description="battery")
+    def battery(self, robot: Any) -> SafeString:
+        return format_html('<span class="num nowrap">{}</span>', battery_words(robot.live))
+
+    @admin.display(description="mission")
+    def mission(self, robot: Any) -> SafeString | str:
+        if robot.work is None:
+            return ""
+        return format_html(
+            '<a href="{}" dir="auto">{}</a> <span class="quiet nowrap">{}</span>',
+            robot.work.url, robot.work.title[:80], robot.work.says,
+        )  # fmt: skip
+
     @admin.display(description="hold")
     def held(self, robot: Any) -> str:
-        return "; ".join(f"by {h.by}" + (f": {h.why[:80]}" if h.why else "") for h in robot.open_holds)
+        return "; ".join(
+            f"by {h.by}"
+            + (f": {h.why[:80]}" if h.why else "")
+            + (f", until {h.until:%a %d %b %H:%M}" if h.until else "")
+            for h in robot.open_holds
+        )
+
+    @admin.display(description="last heard")
+    def heard(self, robot: Any) -> SafeString | str:
+        at = heard_at(robot, robot.live)
+        if at is None:
+            return ""
+        return format_html('<time class="nowrap" datetime="{}">{}</time>', at.isoformat(), ago(at, robot.looked_at))
+
+    # form and page
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         known = {"name": row.name, "site": row.site_id, "brand": row.brand_id} if row else {}
@@ -182,7 +139,7 @@ class RobotAdmin(PageAdmin):
         said, by = forms["form"].cleaned_data, by_user(request.user)
         if row is None:
             actions.enrol_robot(**said, by=by)
-            return said["id"], f"{said['id']} is enrolled. Issue a credential, so that it can sign on."
+            return said["id"], f"{said['id']} is enrolled. Next: connect it."
         actions.edit_robot(row.pk, **said, by=by)
         return row.pk, f"{row.pk} is changed."
 
@@ -190,11 +147,15 @@ class RobotAdmin(PageAdmin):
         now = timezone.now()
         facts = live.facts([row.pk]).get(row.pk)
         offered = {b.verb for b in self.offer(request, row)}
+        serviced = next((h for h in row.open_holds if h.kind == "maintenance"), None)
         return {
             "said": robot_said(row, row.open_holds),
             "holds": [(hold, hold_said(hold), ago(hold.since, now)) for hold in row.open_holds],
             "credentials": row.credentials.all() if request.user.has_perm("fleet.view_robotcredential") else (),
-            "may": {verb: verb in offered for verb in ("release", "issue", "revoke")},
+            "may": {verb: verb in offered for verb in ("release", "issue", "revoke", "maintain")},
+            "ends": do.ends(now),
+            "serviced": serviced,
+            "work": work.current([row.pk]).get(row.pk),
             "facts": facts,
             "facts_ago": ago(facts.received_at, now) if facts else "",
             "mode_ago": ago(row.mode_since, now) if row.mode_since else "",

@@ -81,7 +81,8 @@ def test_a_forged_number_is_refused_in_words(client, admin_person, robot, number
 
 def test_a_token_is_shown_once_and_kept_nowhere(client, admin_person, robot):
     client.force_login(admin_person)
-    answer = client.post(f"{ROBOT}issue/", {"reason": "spring <b>key</b>"})
+    form = {"reason": "spring <b>key</b>", "once": client.get(f"{ROBOT}connect/").context["once"]}
+    answer = client.post(f"{ROBOT}issue/", form)
     token = answer.context["token"]
     assert robot_of_token(token) == "RB-001"
     assert token in answer.content.decode()
@@ -104,7 +105,7 @@ def test_the_command_line_runs_a_robot_and_nothing_else(client, admin_person, ro
     """A hostile place cannot break out of it, and the simulator understands it."""
     add_place(site, name="'; touch /tmp/x; '", x=0, y=0, by=SYSTEM)
     client.force_login(admin_person)
-    answer = client.post(f"{ROBOT}issue/")
+    answer = client.post(f"{ROBOT}issue/", {"once": "0" * 32})
     words = shlex.split(answer.context["command_line"])
     assert (words[0], words[2:]) == ("echo", ["|", ".venv/bin/python", "-m", "telemetry.simulator.robot", "RB-001"])
     config = msgspec.json.decode(words[1], type=Config)
@@ -119,8 +120,8 @@ def test_retire_and_back(client, admin_person, robot, dispatched):
     missions.cancel_mission(dispatched.pk, by=by_user(admin_person))
     client.post(f"{ROBOT}retire/")
     assert Robot.objects.get().retired_at
-    assert not client.get(LIST).context["cl"].result_list.count()
-    assert client.get(f"{LIST}?service=retired").context["cl"].result_list.count() == 1
+    assert not client.get(LIST).context["cl"].result_list
+    assert len(client.get(f"{LIST}?service=retired").context["cl"].result_list) == 1
     client.post(f"{ROBOT}reinstate/")
     assert Robot.objects.get().retired_at is None
 

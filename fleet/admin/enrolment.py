@@ -1,0 +1,75 @@
+"""From a robot's row to its first message: the token, shown once, what to type, and a page that waits with you."""
+
+import json
+import re
+import shlex
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from fleet import actions
+from fleet.access import may
+from fleet.history import by_user
+from fleet.models import Robot
+
+HELD_OUT = "THE-TOKEN"  # where the token goes, on a page that does not know it
+
+
+def connect_page(page: Any, request: HttpRequest, robot: Robot, token: str = "") -> HttpResponse:
+    """How to connect this robot, and whether it has. With `token` it is the one answer that holds it."""
+    allowed = may(request.user, "fleet.issue_credential", robot.site_id)
+    if not allowed:
+        raise PermissionDenied
+    context = {
+        "token": token,
+        "once": uuid.uuid4().hex,
+        "has_token": robot.credentials.filter(revoked_at=None).exists(),
+        "title": f"Connect {robot.pk}",
+        **_commands(request, robot, token or HELD_OUT),
+    }
+    answer: HttpResponse = page._render(request, "admin/drover/connect.html", robot, context)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def issue(page: Any, request: HttpRequest, robot: Robot) -> HttpResponse:
+    """A token per form that was shown: sent again (a reload, the back button, two clicks) it issues none."""
+    once = request.POST.get("once", "")
+    if not re.fullmatch(r"[0-9a-f]{32}", once):
+        raise actions.Refused("This page is out of date: look at it again, then repeat.")
+    label = actions.accepted_text(request.POST.get("reason", ""))[:200]
+    by = replace(by_user(request.user), cause=f"request:{once}")
+    try:
+        token = actions.issue_credential(robot.pk, label=label, by=by, once=True)
+    except actions.Refused as refused:
+        messages.error(request, str(refused))
+        return redirect(page.url("connect", robot))
+    return connect_page(page, request, robot, token)
+
+
+def _commands(request: HttpRequest, robot: Robot, token: str) -> dict[str, str]:
+    """Lines to copy. Ids and tokens have no character that a shell could mistake."""
+    secure, host = request.is_secure(), request.get_host()
+    http, ws = ("https" if secure else "http", "wss" if secure else "ws")
+    hello = {"type": "hello", "v": 1, "robot": robot.pk, "msg_id": str(uuid.uuid4()), "data": {"software": "first try"}}
+    frame = json.dumps(hello)
+    places = list(robot.site.places.values_list("name", "x", "y", "theta"))
+    config = {
+        "url": f"{ws}://{host}/robot/v1/ws", "id": robot.pk, "token": token,
+        "capabilities": robot.brand.capabilities, "places": places, "start": places[0][0] if places else "",
+    }  # fmt: skip
+    return {
+        "ws_url": config["url"],
+        "http_url": f"{http}://{host}/robot/v1/events",
+        "curl_line": f"curl -sS {shlex.quote(f'{http}://{host}/robot/v1/events')} \\\n"
+        f"  -H 'Authorization: Bearer {token}' \\\n  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(frame)}",
+        "ws_line": f"echo {shlex.quote(frame)} | \\\n"
+        f"  websocat -n -H 'Authorization: Bearer {token}' {shlex.quote(config['url'])}",
+        "command_line": f"echo {shlex.quote(json.dumps(config, ensure_ascii=False))}"
+        f" | .venv/bin/python -m telemetry.simulator.robot {robot.pk}",
+    }

@@ -1,0 +1,98 @@
+"""The list of robots: which of them need me? State in words, battery, mission, hold, last heard; daily filters as links."""
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from fleet import live, work
+from fleet.models import Hold, HoldKind, Mode, Presence, Robot
+
+_OPEN_HOLD = Hold.objects.filter(robot=OuterRef("pk"), released_at=None)
+HELD = Exists(_OPEN_HOLD)
+SERVICED = Exists(_OPEN_HOLD.filter(kind=HoldKind.MAINTENANCE))
+HALTED = Exists(_OPEN_HOLD.exclude(kind=HoldKind.MAINTENANCE))
+AT_WORK = Exists(
+    Robot.objects.filter(pk=OuterRef("pk"), missions__dispatched_at__isnull=False, missions__ended_at=None)
+)
+AWAY = Q(presence=Presence.OFFLINE)
+
+# value of ?held=, label, condition; also the links above the list
+DAILY: tuple[tuple[str, str, Q], ...] = (
+    ("need", "Need someone", Q(HALTED) | ~Q(fault="") | Q(AWAY & Q(AT_WORK)) | Q(mode=Mode.MANUAL)),
+    ("work", "At work", Q(AT_WORK)),
+    ("no", "Free", ~Q(HELD) & ~Q(AT_WORK) & Q(fault="", presence=Presence.ONLINE)),
+    ("maintenance", "Maintenance", Q(SERVICED)),
+    ("yes", "On hold", Q(HELD)),
+    ("fault", "Fault", ~Q(fault="")),
+    ("away", "Offline", AWAY),
+)
+WHERE = {value: condition for value, _, condition in DAILY}
+
+
+class HeldFilter(admin.SimpleListFilter):
+    """The daily questions, as a filter."""
+
+    title = "which"
+    parameter_name = "held"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(value, label) for value, label, _ in DAILY]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Robot]) -> QuerySet[Robot]:
+        chosen = WHERE.get(self.value() or "")
+        return queryset if chosen is None else queryset.filter(chosen, retired_at=None)
+
+
+class ServiceFilter(admin.SimpleListFilter):
+    """Retired robots are out of the way unless asked for."""
+
+    title = "service"
+    parameter_name = "service"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("retired", "Retired"), ("all", "All")]
+
+    def choices(self, changelist: Any) -> Any:
+        first, *rest = super().choices(changelist)
+        return [{**first, "display": "In service"}, *rest]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Robot]) -> QuerySet[Robot]:
+        if self.value() == "all":
+            return queryset
+        return queryset.filter(retired_at__isnull=self.value() != "retired")
+
+
+def daily(robots: QuerySet[Robot], chosen: str) -> list[dict[str, Any]]:
+    """The links above the list, with how many each shows. One query."""
+    counts = robots.filter(retired_at=None).aggregate(**{name: Count("pk", filter=where) for name, _, where in DAILY})
+    return [{"name": name, "label": label, "count": counts[name], "chosen": name == chosen} for name, label, _ in DAILY]
+
+
+class RobotChangeList(ChangeList):
+    """Rows of one page know their live facts and what they are at: one look each, not one per robot."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows = list(self.result_list)
+        ids = [row.pk for row in rows]
+        facts, works = live.facts(ids), work.current(ids) if request.user.has_perm("missions.view_mission") else {}
+        now = timezone.now()
+        for row in rows:
+            row.live, row.work, row.looked_at = facts.get(row.pk), works.get(row.pk), now
+        self.result_list = rows  # type: ignore[assignment]
+
+
+def battery_words(facts: live.Facts | None) -> str:
+    return f"{facts.battery:.0f} %" if facts is not None and facts.battery is not None else ""
+
+
+def heard_at(robot: Any, facts: live.Facts | None) -> datetime | None:
+    """When it was last heard, as far as is known: telemetry, or when its link was judged gone."""
+    if facts is not None:
+        return facts.received_at
+    return robot.presence_since if robot.presence in (Presence.OFFLINE, Presence.SUSPECT) else None
