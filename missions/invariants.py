@@ -13,7 +13,7 @@ from django_fsm import TransitionNotAllowed
 
 from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, differences, digest, fold
 from fleet.models import Event
-from missions.models import OPEN, Mission
+from missions.models import OPEN, Mission, State
 
 CHUNK = 2000
 
@@ -36,6 +36,9 @@ def _nothing_hangs() -> Iterator[str]:
         "pk", flat=True
     ):
         yield f"I5 mission:{pk} is dispatched and has no open deadline"
+    waiting = Mission.objects.filter(state=State.PENDING, queued_at__isnull=False, dispatched_at=None)
+    for pk in waiting.filter(next_due_at=None).values_list("pk", flat=True):
+        yield f"I5 mission:{pk} waits in the queue and nothing will look at it"
 
 
 def _rights_follow_history() -> Iterator[str]:
