@@ -61,22 +61,42 @@ def choose(mission: MissionFacts, candidates: Iterable[RobotFacts]) -> Choice:
 def plan(missions: Iterable[MissionFacts], robots: Collection[RobotFacts], now: datetime) -> list[Decision]:
     """What can be dispatched at once, in the order of the queue; no robot and no charger twice."""
     known = {robot.id: robot for robot in robots}
+    free = {pk: robot for pk, robot in known.items() if not (robot.running or robot.held or robot.retired)}
     chargers: set[tuple[int, str]] = set()
+    in_vain: set[tuple[int, frozenset[str], bool]] = set()  # what no robot that is left can take
     found: list[Decision] = []
     for mission in sorted(missions, key=order):
         if mission_obstacle(mission, now) or (mission.site_id, mission.charger) in chargers:
             continue
-        choice = None
-        if mission.robot is None:
-            choice = choose(mission, [robot for robot in known.values() if robot.site_id == mission.site_id])
-        robot = known.get((choice.robot or "") if choice else mission.robot.id if mission.robot else "")
-        if robot is None or robot_obstacle(robot, mission):
+        if mission.robot is not None:
+            decision = _named(mission, free.get(mission.robot.id))
+        elif (kind := (mission.site_id, mission.commands, mission.important)) in in_vain:
             continue
-        found.append(Decision(mission, robot, choice))
+        else:
+            decision = _unnamed(mission, free, known)
+            if decision is None:
+                in_vain.add(kind)
+        if decision is None:
+            continue
+        found.append(decision)
+        robot = decision.robot
         known[robot.id] = replace(robot, running=mission.title)
+        del free[robot.id]
         if mission.charger:
             chargers.add((mission.site_id, mission.charger))
     return found
+
+
+def _named(mission: MissionFacts, robot: RobotFacts | None) -> Decision | None:
+    return None if robot is None or robot_obstacle(robot, mission) else Decision(mission, robot)
+
+
+def _unnamed(mission: MissionFacts, free: dict[str, RobotFacts], known: dict[str, RobotFacts]) -> Decision | None:
+    """The reasons of all others are put into words only when one is found."""
+    if all(robot_obstacle(robot, mission) for robot in free.values()):
+        return None
+    choice = choose(mission, [robot for robot in known.values() if robot.site_id == mission.site_id])
+    return Decision(mission, known[choice.robot], choice) if choice.robot else None
 
 
 def _keys(mission: MissionFacts, robot: RobotFacts) -> tuple[int, float, int, str]:

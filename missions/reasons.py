@@ -1,6 +1,6 @@
 """Why a mission waits: the one rule, pure, over plain facts. Admin, API, live page and the queue all use it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -125,27 +125,46 @@ def mission_obstacle(mission: MissionFacts, now: datetime) -> Reason | None:
     return None
 
 
+# holds, words after the robot's name, what to do; the first that holds is said
+_ROBOT: tuple[
+    tuple[Callable[[RobotFacts, MissionFacts], bool], Callable[[RobotFacts, MissionFacts], str], str], ...
+] = (
+    (lambda r, m: r.retired, lambda r, m: "is retired", "Choose another robot."),
+    (
+        lambda r, m: r.site_id != m.site_id,
+        lambda r, m: "works at another site",
+        "Choose a robot of the mission's site.",
+    ),
+    (
+        lambda r, m: not m.commands <= r.capabilities,
+        lambda r, m: f"cannot {' and '.join(sorted(m.commands - r.capabilities))}",
+        "Choose another robot.",
+    ),
+    (lambda r, m: bool(r.held), lambda r, m: f"is on hold. {r.held}", "Release the hold first."),
+    (lambda r, m: bool(r.running), lambda r, m: _busy(r), "Dispatch this one when that has ended."),
+    (lambda r, m: r.presence == Presence.OFFLINE, lambda r, m: f"is offline{_since(r)}", "Dispatch when it is back."),
+    (
+        lambda r, m: r.presence == Presence.UNKNOWN,
+        lambda r, m: f"has not been heard of{_since(r)}",
+        "Dispatch when it is there.",
+    ),
+    (
+        lambda r, m: bool(r.fault) or r.mode == Mode.FAULT,
+        lambda r, m: f"has a fault: {r.fault}" if r.fault else "has a fault",
+        "Clear the fault at the robot first.",
+    ),
+    (lambda r, m: r.mode == Mode.MANUAL, lambda r, m: "is driven by hand", "Dispatch when it is given back."),
+    (lambda r, m: r.mode == Mode.PAUSED, lambda r, m: "is paused", "Dispatch when it goes on."),
+)
+
+
 def robot_obstacle(robot: RobotFacts, mission: MissionFacts, *, insist: bool = False) -> Reason | None:
     """What keeps this robot from taking it now: the first of these that holds."""
-    missing = sorted(mission.commands - robot.capabilities)
-    since = f" since {_clock(robot.presence_since)}" if robot.presence_since else ""
-    table = (
-        (robot.retired, "is retired", "Choose another robot."),
-        (robot.site_id != mission.site_id, "works at another site", "Choose a robot of the mission's site."),
-        (bool(missing), f"cannot {' and '.join(missing)}", "Choose another robot."),
-        (bool(robot.held), f"is on hold. {robot.held}", "Release the hold first."),
-        (bool(robot.running), _busy(robot), "Dispatch this one when that has ended."),
-        (robot.presence == Presence.OFFLINE, f"is offline{since}", "Dispatch when it is back."),
-        (robot.presence == Presence.UNKNOWN, f"has not been heard of{since}", "Dispatch when it is there."),
-        (bool(robot.fault) or robot.mode == Mode.FAULT, _fault(robot), "Clear the fault at the robot first."),
-        (robot.mode == Mode.MANUAL, "is driven by hand", "Dispatch when it is given back."),
-        (robot.mode == Mode.PAUSED, "is paused", "Dispatch when it goes on."),
-    )
-    for holds, words, todo in table:
-        if holds:
-            return Reason(f"{robot.name} {words}", todo)
-    if not insist and "charge" not in mission.commands and (words := charging(robot, mission.important)):
-        return Reason(f"{robot.name} {words}", "It takes work again when it has charged.")
+    for holds, words, todo in _ROBOT:
+        if holds(robot, mission):
+            return Reason(f"{robot.name} {words(robot, mission)}", todo)
+    if not insist and "charge" not in mission.commands and (low := charging(robot, mission.important)):
+        return Reason(f"{robot.name} {low}", "It takes work again when it has charged.")
     return None
 
 
@@ -210,8 +229,8 @@ def _busy(robot: RobotFacts) -> str:
     return "is charging" + (f" ({robot.battery:.0f} %)" if robot.battery is not None else "")
 
 
-def _fault(robot: RobotFacts) -> str:
-    return f"has a fault: {robot.fault}" if robot.fault else "has a fault"
+def _since(robot: RobotFacts) -> str:
+    return f" since {_clock(robot.presence_since)}" if robot.presence_since else ""
 
 
 def _sent(robot: RobotFacts) -> bool:

@@ -53,13 +53,14 @@ def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standi
     after = _after(rows)
     poses = _poses(rows, steps)
     line = _line(robots, anywhere)
+    places = _places(line)
     loads = {pk: len(waiting) for pk, waiting in line.items()}
     robots = {pk: replace(robot, load=loads.get(pk, 0)) for pk, robot in robots.items()}
     found = {}
     for row in rows:
         mine = steps.get(row.pk, [])
         first = next((params["place"] for _, params in mine if params.get("place")), "")
-        ahead = _ahead(row, line)
+        ahead, behind = places.get(row.pk, (0, ""))
         found[row.pk] = MissionFacts(
             id=str(row.pk), title=row.title, site_id=row.site_id, state=row.state,
             robot=robots.get(row.robot_id or ""), commands=frozenset(command for command, _ in mine),
@@ -68,7 +69,7 @@ def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standi
             stopping=row.stop_requested_at is not None, queued_at=row.queued_at, not_before=row.not_before,
             unapproved=row.needs_approval and row.approved_at is None, after=tuple(after.get(row.pk, ())),
             charger=row.charger, charger_taken_by=running.get((row.site_id, row.charger), "") if row.charger else "",
-            first_place=poses.get((row.site_id, first)), ahead=len(ahead), behind=ahead[-1].title if ahead else "",
+            first_place=poses.get((row.site_id, first)), ahead=ahead, behind=behind,
             version=row.version,
         )  # fmt: skip
     return Standing(found, robots)
@@ -170,9 +171,8 @@ _order: Callable[[Any], Any] = lambda row: order(
 )
 
 
-def _ahead(row: Mission, line: dict[Any, list[Any]]) -> list[Any]:
-    """Who is before it in its queue."""
-    if row.queued_at is None or row.dispatched_at is not None:
-        return []
-    mine = _order(row)
-    return [other for other in line.get(row.robot_id or row.site_id, ()) if _order(other) < mine]
+def _places(line: dict[Any, list[Any]]) -> dict[UUID, tuple[int, str]]:
+    """Mission → how many are before it in its queue, and the title of the last of them."""
+    return {
+        row.pk: (n, waiting[n - 1].title if n else "") for waiting in line.values() for n, row in enumerate(waiting)
+    }
