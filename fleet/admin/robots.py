@@ -12,7 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from fleet import actions, live, work
-from fleet.admin import enrolment
+from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.robot_list import HeldFilter, RobotChangeList, ServiceFilter, battery_words, daily, heard_at
@@ -70,6 +70,9 @@ class RobotAdmin(PageAdmin):
         Button("issue", "Issue a credential…", "fleet.issue_credential", _issue, per_item=True),
         Button("revoke", "Revoke…", "fleet.issue_credential", do.revoke, per_item=True),
     )  # fmt: skip
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        return stops.offered(request.user)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Robot]:
         holds = Hold.objects.filter(released_at=None).order_by("number")

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from fleet import site_actions as actions
 from fleet.access import may
+from fleet.admin import stops
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.site_map import map_form, map_picture
 from fleet.admin.timeline import timeline
@@ -37,6 +38,7 @@ class SiteAdmin(PageAdmin):
     search_fields = ("name",)
     ordering = ("name",)  # a count drops the model's own
     buttons = (
+        Button("stop_all", "Stop all", "fleet.stop_robot", stops.stop_all, look="danger"),
         Button(
             "remove_map", "Remove the map…", "fleet.change_site", _remove_map, shown=lambda s: bool(s.map_sha256),
             confirm="The picture leaves this page and the live map; places and robots stay.", yes="Remove the map",

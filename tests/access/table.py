@@ -217,6 +217,7 @@ LINES = {
     "admin/fleet/site/<path:object_id>/map/": Line(get=here(ADMIN), post=here(ADMIN)),
     "admin/fleet/site/<int:site_id>/map/<slug:sha256>.png": Line(get=here(EVERY_ROLE)),
     **button("fleet/site", "remove_map", ADMIN),
+    **button("fleet/site", "stop_all", STEER),
     **button("fleet/place", "remove", ADMIN),
     **button("fleet/alert", "acknowledge clear", STEER),
     **button("fleet/silence", "end", ADMIN),
