@@ -80,7 +80,9 @@ DUPLICATES = _counter("duplicates", "Messages that were known already.", "where"
 GAPS = _counter("seq_gaps", "Numbers that robots skipped: messages lost on the way.", "channel")
 BAD = _counter("bad_messages", "Messages that got the verdict invalid.", "field")
 NOT_STORED = _counter("not_stored", "Critical messages that were not acknowledged: the robot sends them again.")
-DROPPED = _counter("telemetry_dropped", "Lossy messages of robots that sent more than they may.")
+DROPPED = _counter(
+    "telemetry_dropped", "Lossy messages that were not taken: a robot sent too many, or the live Redis is slow."
+)
 UNAUTHORISED = _counter("unauthorised", "Robots' connections with a token that is not valid.")
 
 # live page

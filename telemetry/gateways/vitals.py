@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import redis.asyncio
 from redis import RedisError
 
-from telemetry import snapshots
+from telemetry import metrics, snapshots
 from telemetry.snapshots import Put
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ class Vitals:
 
     def put(self, put: Put) -> None:
         """What a lossy message told."""
+        if len(self._puts) == LIMIT:
+            metrics.DROPPED.inc()  # the oldest
         self._puts.append(put)
         self._some.set()
 

@@ -8,11 +8,12 @@ import uuid
 import pytest
 import redis
 from django.db import OperationalError
+from django.test import Client
 
 from fleet import actions
 from fleet.models import Command, Hold
 from telemetry import protocol, snapshots, stream
-from telemetry.gateways import bodies, callers, limits, links
+from telemetry.gateways import bodies, callers, http, limits, links
 from telemetry.gateways.callers import Callers
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Rows, send_back
@@ -93,6 +94,18 @@ async def test_without_a_valid_token_nothing_is_answered(robot, wrong, path):
     assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
     assert reply.headers["content-type"] == "application/problem+json"
     assert reply.body["title"] == "Not authorised"
+
+
+@pytest.mark.parametrize("path", http.ROUTES)
+async def test_a_persons_session_opens_nothing_here(robot, admin_person, path, ask, settings):
+    def sign_in():
+        browser = Client()
+        browser.force_login(admin_person)
+        return browser.cookies[settings.SESSION_COOKIE_NAME].value
+
+    cookie = f"{settings.SESSION_COOKIE_NAME}={await ask(sign_in)}"
+    [method] = http.ROUTES[path]
+    assert (await Post(None).request(method, path, b"{}", cookie=cookie)).status == 401
 
 
 async def test_a_token_that_is_revoked_ends_within_a_second_also_a_poll_under_way(post, token, ask, soon):

@@ -6,7 +6,7 @@ import pytest
 import redis.asyncio
 from django.conf import settings
 
-from telemetry import snapshots
+from telemetry import metrics, snapshots
 from telemetry.gateways import vitals
 from telemetry.gateways.vitals import Vitals
 from telemetry.snapshots import Put
@@ -49,9 +49,10 @@ async def test_a_round_writes_every_message_and_every_sign_of_life(live):
 async def test_what_waits_too_long_makes_room_for_what_is_new(live, monkeypatch):
     monkeypatch.setattr(vitals, "LIMIT", 20)
     monkeypatch.setattr(vitals, "AT_ONCE", 7)
-    queue = Vitals(live)
+    queue, before = Vitals(live), metrics.DROPPED._value.get()
     for number in range(1, vitals.LIMIT + 10):
         queue.put(put(number, f"RB-{number}"))
+    assert metrics.DROPPED._value.get() - before == 9
     while queue._puts:
         assert await queue.step()
     names = [f"RB-{n}" for n in (1, 9, 10, vitals.LIMIT + 9)]
