@@ -123,6 +123,7 @@ def silence(
             since=now,
             until=until,
             what=what,
+            ends=f"{until:%Y-%m-%d %H:%M} UTC",
         )
         commit([change], now=now)
     return int(change.row.pk)

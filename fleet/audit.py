@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from django import forms
+from django.contrib.auth.models import User
 from django.db.models import CharField, F, Q, QuerySet, Value
 from django.db.models.functions import Cast, Concat
 from django.utils import timezone
@@ -133,11 +134,27 @@ def _find(question: Question, value: str) -> Q:
         return Q(aggregate__in=names)
     if re.fullmatch(r"[0-9a-fA-F-]{32,36}", value):
         return _trace(question, value)
-    return Q(actor_name__icontains=value) | Q(actor_id=value)
+    return _who(question, value)
 
 
 def _who(question: Question, value: str) -> Q:
-    return Q(actor_name__icontains=value) | Q(actor_id=value)
+    """People and robots by the names of today, which an index finds; by the name of then when there is none."""
+    full = Concat(F("first_name"), Value(" "), F("last_name"))
+    named = Q(full__icontains=value) | Q(username__icontains=value)
+    people = User.objects.annotate(full=full).filter(named | Q(pk=int(value)) if _is_number(value) else named)
+    ids = [str(pk) for pk in people.values_list("pk", flat=True)[:MAX_NAMED]]
+    robots = AGGREGATES["robot"].model._default_manager.filter(Q(pk=value) | Q(name__icontains=value))
+    machines = list(at_sites(question.user, robots).values_list("pk", flat=True)[:MAX_NAMED])
+    found = Q(actor_kind="api", actor_name__icontains=value)
+    if ids:
+        found |= Q(actor_kind="user", actor_id__in=ids)
+    if machines:
+        found |= Q(actor_kind="robot", actor_id__in=machines)
+    return found if ids or machines else Q(actor_name__icontains=value) | Q(actor_id=value)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _what(question: Question, value: str) -> Q:

@@ -75,9 +75,9 @@ AGGREGATES["silence"] = Aggregate(prefix="silence", model=Silence, children={}, 
 
 kind(
     "silence.begun",
-    "Alerts of {what} silenced until {until}: {why}",
+    "Alerts of {what} silenced until {ends}: {why}",
     "site_id robot_id why by since until",
-    notes="what",
+    notes="what ends",
 )
 kind("silence.ended", "Alerts are heard again, says {ended_by}", "ended_at ended_by")
 
