@@ -22,6 +22,12 @@ def _people(sites: frozenset[int]) -> Q:
     return Q(is_superuser=False) & ~Q(person__all_sites=True) & ~Q(pk__in=elsewhere)
 
 
+def _tokens(sites: frozenset[int]) -> Q:
+    """API tokens of those people."""
+    elsewhere = Membership.objects.exclude(site__in=sites).values("person")
+    return Q(person__user__is_superuser=False, person__all_sites=False) & ~Q(person__in=elsewhere)
+
+
 NO_SITE = _no_site  # belongs to no site: whose role allows it may read it, who has every site may change it
 
 # model → lookup of the site that a row of it belongs to, or the condition for these sites; missions adds its own
@@ -36,6 +42,7 @@ PATH_TO_SITE: dict[str, str | Callable[[frozenset[int]], Q]] = {
     "fleet.event": "site_id",
     "fleet.brand": NO_SITE,
     "auth.user": _people,
+    "fleet.apitoken": _tokens,
     "auth.group": NO_SITE,
     "auth.permission": NO_SITE,
     "fleet.alert": "site",

@@ -6,6 +6,7 @@ from fleet import deadlines, signals
 from fleet.history import AGGREGATES, Aggregate, kind
 from fleet.models import (
     Alert,
+    ApiToken,
     Brand,
     Hold,
     Membership,
@@ -59,11 +60,18 @@ kind("robot.credential_issued", "Credential issued: {label}", "credentials.label
 kind("robot.credential_revoked", "Credential revoked: {label}", "credentials.revoked_at", notes="label")
 
 AGGREGATES["person"] = Aggregate(
-    prefix="person", model=Person, children={"memberships": Membership}, changed=signals.person_changed
+    prefix="person",
+    model=Person,
+    children={"memberships": Membership, "tokens": ApiToken},
+    changed=signals.person_changed,
+    outside=frozenset({"digest", "last_used_at"}),
 )
 
 kind("person.access_changed", "Access: {role}, {where}", "role all_sites memberships.site_id memberships.gone",
      notes="where")  # fmt: skip
+kind("person.token_issued", "API token issued: {label} ({may})", "tokens.label tokens.scopes tokens.issued_at "
+     "tokens.expires_at", notes="label may")  # fmt: skip
+kind("person.token_revoked", "API token revoked: {label}", "tokens.revoked_at", notes="label")
 
 AGGREGATES["alert"] = Aggregate(prefix="alert", model=Alert, children={}, changed=signals.alert_changed)
 

@@ -123,6 +123,48 @@ class SessionRecord(models.Model):
         return f"{self.user} from {self.address or 'an unknown address'}"
 
 
+class ApiToken(models.Model):
+    """A bearer token of a program that acts for a person: at most what that person may do, and within its scopes.
+
+    Only its SHA-256 is kept; the token is shown once.
+    """
+
+    person = models.ForeignKey(Person, models.PROTECT, related_name="tokens")
+    number = models.PositiveIntegerField(help_text="seq of the person's event that issued it.")
+    label = models.CharField(max_length=200, validators=[no_nul], help_text="What uses it, e.g. warehouse system.")
+    scopes = models.JSONField(default=list)
+    digest = models.CharField(max_length=64, unique=True, null=True, help_text="SHA-256 of the token, in hex.")
+    issued_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True, help_text="To the minute. Not part of the history.")
+
+    class Meta:
+        verbose_name = "API token"
+        ordering = ["person", "number"]
+        constraints = [models.UniqueConstraint(fields=["person", "number"], name="api_token_number_once_per_person")]
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class ApiRequest(models.Model):
+    """What was answered to a request with an Idempotency-Key, so that the same again makes nothing new."""
+
+    token = models.ForeignKey(ApiToken, models.CASCADE)
+    key = models.CharField(max_length=200)
+    digest = models.CharField(max_length=64, help_text="SHA-256 of method, path and body, in hex.")
+    status = models.PositiveSmallIntegerField(default=0)
+    body = models.TextField(default="")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["token", "key"], name="api_request_key_once")]
+
+    def __str__(self) -> str:
+        return f"{self.token}: {self.key}"
+
+
 class Place(models.Model):
     """A named pose on a site's map. x and y in metres, theta in radians. Folded from the history of its site."""
 

@@ -21,6 +21,8 @@ _STEER = {
     "fleet.release_robot",
     "fleet.maintain_robot",
     "fleet.acknowledge_alert",
+    "fleet.view_apitoken",
+    "fleet.add_apitoken",
 }
 _MANAGE = {
     *(f"fleet.{verb}_{model}" for verb in ("add", "change") for model in ("site", "place", "brand", "robot")),
