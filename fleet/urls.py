@@ -5,6 +5,7 @@ from django.urls import include, path
 
 from fleet import account
 from telemetry import health, scrape
+from telemetry.api import api, nowhere
 
 urlpatterns = [
     path("healthz", health.healthz),
@@ -15,5 +16,7 @@ urlpatterns = [
     path("account/password/", account.password, name="account-password"),
     path("account/sessions/others/end", account.end_others, name="account-end-others"),
     path("account/sessions/<int:number>/end", account.end_session, name="account-end"),
+    path("api/v1/", api.urls),
+    path("api/<path:path>", nowhere),
     path("", include("telemetry.urls")),
 ]

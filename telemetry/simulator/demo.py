@@ -37,9 +37,9 @@ SITES: dict[str, dict[str, tuple[float, float, float]]] = {
     "North Hall": {
         "Dock A": (2, 4, 3.14),
         "Dock B": (2, 10, 3.14),
-        "Rack 1": (12, 18, 1.57),
-        "Rack 2": (18, 18, 1.57),
-        "Rack 3": (24, 18, 1.57),
+        "Shelf 1": (12, 18, 1.57),
+        "Shelf 2": (18, 18, 1.57),
+        "Shelf 3": (24, 18, 1.57),
         "Packing": (28, 6, 0),
         "Charger 1": (12, 2, -1.57),
         "Charger 2": (15, 2, -1.57),

@@ -1,0 +1,52 @@
+"""Who calls the API: the token's person, within the token's scopes and the person's sites."""
+
+import re
+from typing import Any
+from uuid import uuid4
+
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest
+from django.utils import timezone
+from ninja.errors import AuthorizationError
+from ninja.security import HttpBearer
+
+from fleet.access import at_sites
+from fleet.history import Origin
+from fleet.models import ApiToken
+from fleet.tokens import SCOPES, allows, by_token, token_of
+
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Bearer(HttpBearer):
+    """`Authorization: Bearer drover_api_…`. Cookies count for nothing here, so there is nothing to forge."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiToken | None:
+        found = token_of(token, timezone.now())
+        if found is not None:
+            request.user = found.person.user
+        return found
+
+
+def need(request: Any, permission: str) -> None:
+    """Refuse (403) what the token's scopes or its person's role do not allow, and say which of them."""
+    if not allows(request.auth, permission):
+        scopes = " or ".join(name for name, (_, lets) in SCOPES.items() if permission in lets)
+        raise AuthorizationError(403, f"This token lacks the scope {scopes}. Issue one that has it.")
+    if not request.user.has_perm(permission):
+        raise AuthorizationError(403, f"{request.auth.person} may not do this. Ask an admin if the role should.")
+
+
+def found(request: Any, queryset: QuerySet[Any], pk: Any, what: str) -> Any:
+    """The row, if it is at one of the person's sites; else it does not exist (404)."""
+    known = "\x00" not in str(pk)  # which PostgreSQL could not even compare
+    row: Model | None = at_sites(request.user, queryset).filter(pk=pk).first() if known else None
+    if row is None:
+        raise Http404(f"There is no {what} {pk} that this token may see.")
+    return row
+
+
+def origin(request: Any) -> Origin:
+    """Who and why, for the history. A `traceparent` header of the caller names the trace."""
+    trace = TRACEPARENT.fullmatch(request.headers.get("traceparent", ""))
+    return by_token(request.auth, request_id=uuid4().hex, trace_id=trace[1] if trace else "")

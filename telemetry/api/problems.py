@@ -1,0 +1,97 @@
+"""Errors of the API as `application/problem+json` (RFC 9457): what happened, where, and what to do next."""
+
+import json
+import logging
+from typing import Any
+
+from django.db import DatabaseError, DataError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+
+from fleet.actions import Refused
+from fleet.commit import Conflict
+
+log = logging.getLogger(__name__)
+
+TITLES = {
+    400: "The request is not understood",
+    401: "No valid token",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Not possible as things are",
+    422: "Something in it is wrong",
+    429: "Too many requests",
+    503: "Not available at the moment",
+}
+
+
+class Wrong(ValueError):
+    """One field of the request is wrong."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+def problem(status: int, detail: str, **more: Any) -> HttpResponse:
+    """A response. `more`: further members, e.g. `errors`, a list of `{"field", "reason"}`."""
+    body = {"type": "about:blank", "title": TITLES.get(status, "Error"), "status": status, "detail": detail, **more}
+    response = HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")
+    if status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="drover"'
+    if status == 503:
+        response["Retry-After"] = "2"
+    return response
+
+
+def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
+    if error.status_code == 401:
+        detail = "Send `Authorization: Bearer <token>` with a token that is not revoked or expired."
+        return problem(401, detail)
+    return problem(error.status_code, str(error))
+
+
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    errors = [{"field": ".".join(map(str, e["loc"][1:])) or "body", "reason": e["msg"]} for e in error.errors]
+    named = ", ".join(e["field"] for e in errors)
+    return problem(422, f"Look at {named}, mend it and send it again.", errors=errors)
+
+
+def _wrong(request: HttpRequest, error: Wrong) -> HttpResponse:
+    return problem(422, str(error), errors=[{"field": error.field, "reason": error.reason}])
+
+
+def _database(request: HttpRequest, error: DatabaseError) -> HttpResponse:
+    log.warning("%s could not be done, the database does not answer: %s", request.path, error)
+    return problem(503, "The database does not answer. Nothing was done; send it again.")
+
+
+def _data(request: HttpRequest, error: DataError) -> HttpResponse:
+    return problem(422, "It holds text or a number that cannot be stored or compared, such as the NUL character.")
+
+
+def nowhere(request: HttpRequest, path: str) -> HttpResponse:
+    """View of every path that the API does not have."""
+    return problem(404, "There is no such address. /api/v1/openapi.json lists them all.")
+
+
+def _unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.error("%s failed", request.path, exc_info=error)
+    return problem(500, "This is a fault of the site; its log has the details.")
+
+
+def handle(api: NinjaAPI) -> None:
+    """Have the API answer with problems."""
+    api.add_exception_handler(Exception, _unexpected)
+    api.add_exception_handler(HttpError, _http)
+    api.add_exception_handler(ValidationError, _invalid)
+    api.add_exception_handler(Wrong, _wrong)
+    api.add_exception_handler(Http404, lambda request, error: problem(404, str(error)))
+    api.add_exception_handler(Refused, lambda request, error: problem(409, str(error)))
+    api.add_exception_handler(
+        Conflict,
+        lambda request, error: problem(409, "Somebody changed it at the same moment. Look again, then repeat."),
+    )
+    api.add_exception_handler(DatabaseError, _database)
+    api.add_exception_handler(DataError, _data)

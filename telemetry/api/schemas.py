@@ -1,0 +1,175 @@
+"""What goes in and out of the API. Times are ISO 8601 in UTC; lengths in metres, angles in radians, speed in m/s."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import AwareDatetime, ConfigDict, Field
+
+Seconds = Annotated[int, Field(ge=1, le=86400)]
+
+
+class Strict(Schema):
+    """A body with a field that we do not know is refused: a typing error must not pass in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StepIn(Strict):
+    command: str
+    params: dict[str, Any] = {}
+    timeout_s: Seconds | None = None
+
+
+class MissionIn(Strict):
+    title: str
+    site: int
+    steps: list[StepIn]
+    robot: str | None = Field(None, description="Robot id. Without one, Drover chooses and says why.")
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    importance: Literal["normal", "important"] = "normal"
+    timeout_s: Seconds = 600
+    not_before: AwareDatetime | None = None
+    expires_at: AwareDatetime | None = None
+    needs_approval: bool = False
+    after: list[UUID] = Field([], description="Missions that must succeed first.")
+    run: bool = Field(True, description="Run it as soon as it can; false leaves a draft.")
+
+
+class Reason(Strict):
+    reason: str = ""
+
+
+class Seen(Strict):
+    version: int | None = Field(None, description="The version that you saw; refused when it has changed since.")
+
+
+class Rerun(Strict):
+    unfinished: bool = Field(False, description="Only the steps that were not completed.")
+    run: bool = True
+
+
+class StepOut(Schema):
+    number: int
+    command: str
+    params: dict[str, Any]
+    timeout_s: int
+    attempt: int
+    outcome: str
+    result: str
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class MissionOut(Schema):
+    id: UUID
+    version: int
+    title: str
+    site: int
+    robot: str | None
+    state: str
+    priority: int
+    importance: str
+    waits_for: str = Field(description="Why it does not run, in words; empty when it runs or has ended.")
+    steps_done: int
+    steps_total: int
+    current_step: int
+    created_at: datetime
+    created_by: str
+    not_before: datetime | None
+    expires_at: datetime | None
+    needs_approval: bool
+    approved_by: str
+    queued_at: datetime | None
+    dispatched_at: datetime | None
+    started_at: datetime | None
+    paused_at: datetime | None
+    ended_at: datetime | None
+    abort_reason: str
+    abort_detail: str
+    stopping: bool
+    stop_confirmed: bool | None
+    origin: UUID | None
+    origin_kind: str
+
+
+class MissionDetail(MissionOut):
+    steps: list[StepOut]
+    after: list[UUID]
+
+
+class MissionPage(Schema):
+    items: list[MissionOut]
+    next: str | None = Field(description="Cursor of the next page; null at the end.")
+
+
+class EventOut(Schema):
+    seq: int
+    kind: str
+    text: str
+    actor: str
+    occurred_at: datetime
+    recorded_at: datetime
+    trace_id: str
+
+
+class EventPage(Schema):
+    items: list[EventOut]
+    next: str | None
+
+
+class HoldOut(Schema):
+    number: int
+    kind: str
+    why: str
+    by: str
+    since: datetime
+    until: datetime | None
+    confirmed_at: datetime | None
+
+
+class Live(Schema):
+    received_at: datetime
+    x: float | None
+    y: float | None
+    theta: float | None
+    speed: float | None
+    battery: float | None
+    place: str
+
+
+class RobotOut(Schema):
+    id: str
+    name: str
+    site: int
+    brand: str
+    mode: str
+    presence: str
+    presence_since: datetime | None
+    fault: str
+    retired: bool
+    mission: UUID | None
+    holds: list[HoldOut]
+    live: Live | None = Field(description="Last known values with their age; null when the robot told none.")
+
+
+class RobotPage(Schema):
+    items: list[RobotOut]
+    next: str | None
+
+
+class SiteOut(Schema):
+    id: int
+    name: str
+
+
+class PlaceOut(Schema):
+    name: str
+    x: float
+    y: float
+    theta: float
+
+
+class Stopped(Schema):
+    robots: dict[str, str] = Field(description="Robot id → stopping, released, or why not.")
