@@ -6,6 +6,7 @@ A new address: add one line. Most need nothing else than one of
     "fleet/robots/<robot_id>/turn": Line(post=here(STEER)),                    a button about one object of a site
     "admin/fleet/robot/import/": Line(get=may(ADMIN), post=may(ADMIN)),        a page with a form
     "robot/v1/events": Line(post=ROBOTS, token_only=True),                     for robots' tokens, without cookies
+    "api/v1/robots": Line(get=PROGRAM, token_only=True),                       for API tokens; PROGRAM_HERE: one object
 
 A new model in the admin: one line in MODELS gives all its usual addresses. A method that a line does not name is 405
 for everybody. Arguments (`<robot_id>`) are filled from the objects of `world.py`, all of them at Hall 1.
@@ -30,6 +31,7 @@ class Who(NamedTuple):
     here: bool = False
     everywhere: bool = False
     robot: bool = False
+    program: bool = False
 
 
 PEOPLE = {
@@ -41,9 +43,11 @@ PEOPLE = {
     "site_auditor": Who("auditor", True),
     "outsider": Who(),  # has an account and no role
     "robot": Who(robot=True),  # a bearer token, no session
+    "program": Who("supervisor", True, program=True),  # an API token of the supervisor, with every scope
+    "other_program": Who("supervisor", program=True),
     "anonymous": Who(),
 }
-SIGNED_OUT = {"robot", "anonymous"}
+SIGNED_OUT = {"robot", "program", "other_program", "anonymous"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Rule:
     roles: frozenset[str] = NOBODY
     about: str = ""
     robots: bool = False
+    programs: bool = False
     public: bool = False
     always: str = ""  # the verdict for everybody
     absent_for: frozenset[str] = NOBODY  # roles that are not even told that it exists
@@ -60,9 +65,15 @@ class Rule:
     def allows(self, name: str, found: str) -> bool:
         """Whether this verdict is right. Who may not do it in any case may be told either reason first."""
         who, expected = PEOPLE[name], self.verdict(name)
-        if expected == METHOD and not who.role:
+        if expected == METHOD and (not who.role or who.program):
             return found in (METHOD, LOGIN, FORBIDDEN)
-        if self.about == "here" and not who.here and name not in SIGNED_OUT and who.role not in self.roles:
+        if (
+            self.about == "here"
+            and not self.programs
+            and not who.here
+            and name not in SIGNED_OUT
+            and who.role not in self.roles
+        ):
             return found in (ABSENT, FORBIDDEN)  # test_leaks.py: and the same for what is not there
         return found == expected
 
@@ -72,6 +83,8 @@ class Rule:
             return self.always or OK
         if self.robots:
             return OK if who.robot else LOGIN
+        if self.programs:
+            return (ABSENT if self.about == "here" and not who.here else OK) if who.program else LOGIN
         if name in SIGNED_OUT:
             return LOGIN
         if who.role in self.absent_for or (self.about == "here" and who.role and not who.here):
@@ -100,6 +113,8 @@ NOT_ALLOWED = Rule(always=METHOD)
 NOT_THERE = Rule(always=ABSENT)
 PUBLIC = Rule(public=True)
 ROBOTS = Rule(robots=True)
+PROGRAM = Rule(programs=True)
+PROGRAM_HERE = Rule(programs=True, about="here")
 
 
 @dataclass(frozen=True)
@@ -111,11 +126,14 @@ class Line:
     put: Rule = NOT_ALLOWED
     patch: Rule = NOT_ALLOWED
     delete: Rule = NOT_ALLOWED
+    head: Rule | None = None  # None: as get
     query: str = ""
     token_only: bool = False
 
     def rule(self, method: str) -> Rule:
-        rule: Rule = getattr(self, {"HEAD": "get"}.get(method, method.lower()))
+        if method == "HEAD":
+            return self.head or self.get
+        rule: Rule = getattr(self, method.lower())
         return rule
 
 
@@ -137,6 +155,7 @@ class Model(NamedTuple):
 MODELS = {
     "auth/user": Model(view=ADMIN, add=ADMIN, change=ADMIN, actions=True),
     "auth/group": Model(view=ADMIN, about="everywhere"),
+    "fleet/apitoken": Model(view=STEER, add=STEER, actions=True),
     "fleet/brand": Model(add=ADMIN, change=ADMIN, about="everywhere", actions=True),
     "fleet/site": Model(add=ADMIN, change=ADMIN, adds="everywhere", actions=True),
     "fleet/place": Model(add=ADMIN, change=ADMIN, actions=True),
@@ -170,6 +189,11 @@ def lines_of(path: str, model: Model) -> dict[str, Line]:
     return lines
 
 
+def program(path: str, **rules: Rule) -> dict[str, Line]:
+    """An address of the operator API; which scope each call needs is in tests/api/test_tokens.py."""
+    return {f"api/v1/{path}": Line(**{"head": NOT_ALLOWED, **rules}, token_only=True)}
+
+
 def button(path: str, verbs: str, roles: frozenset[str]) -> dict[str, Line]:
     return {f"admin/{path}/<path:object_id>/{verb}/": Line(post=here(roles)) for verb in verbs.split()}
 
@@ -197,6 +221,25 @@ LINES = {
     "fleet/missions/<uuid:mission_id>/cancel": Line(post=here(STEER)),
     "fleet/missions/<uuid:mission_id>/pause": Line(post=here(STEER)),
     "fleet/missions/<uuid:mission_id>/resume": Line(post=here(STEER)),
+    # the operator API
+    "api/<path:path>": Line(*5 * [NOT_THERE], token_only=True),
+    "api/v1/": Line(*5 * [NOT_THERE], token_only=True),
+    "api/v1/openapi.json": Line(*5 * [PUBLIC], token_only=True),
+    **program("missions", get=PROGRAM, post=PROGRAM),
+    **program("missions/<uuidstr:mission_id>", get=PROGRAM_HERE),
+    **program("missions/<uuidstr:mission_id>/events", get=PROGRAM_HERE),
+    **program("missions/<uuidstr:mission_id>/run", post=PROGRAM_HERE),
+    **program("missions/<uuidstr:mission_id>/cancel", post=PROGRAM_HERE),
+    **program("missions/<uuidstr:mission_id>/pause", post=PROGRAM_HERE),
+    **program("missions/<uuidstr:mission_id>/resume", post=PROGRAM_HERE),
+    **program("missions/<uuidstr:mission_id>/rerun", post=PROGRAM_HERE),
+    **program("sites", get=PROGRAM),
+    **program("sites/<int:site_id>/places", get=PROGRAM_HERE),
+    **program("sites/<int:site_id>/stop", post=PROGRAM_HERE),
+    **program("robots", get=PROGRAM),
+    **program("robots/<robot_id>", get=PROGRAM_HERE),
+    **program("robots/<robot_id>/stop", post=PROGRAM_HERE),
+    **program("robots/<robot_id>/release", post=PROGRAM_HERE),
     # the admin
     "admin/": Line(get=STAFF, post=STAFF),
     "admin/autocomplete/": Line(get=STAFF, query="app_label=fleet&model_name=place&field_name=site"),
@@ -222,6 +265,7 @@ LINES = {
     **button("fleet/alert", "acknowledge clear", STEER),
     **button("fleet/silence", "end", ADMIN),
     **button("fleet/robot", "stop release maintain", STEER),
+    **button("fleet/apitoken", "revoke", STEER),
     **button("fleet/robot", "retire reinstate issue revoke", ADMIN),
     **button("missions/mission", "dispatch pause resume cancel", STEER),
 }

@@ -20,6 +20,7 @@ from fleet import actions as fleet_actions
 from fleet.history import by_user
 from fleet.maps import picture_of
 from fleet.models import Alert, Robot, Site
+from fleet.tokens import SCOPES, issue_token
 from missions import actions
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.knocks import Stranger, record
@@ -32,6 +33,7 @@ class World:
     site: Site
     people: dict[str, User]
     token: str
+    programs: dict[str, str]  # API tokens
     mission: Any
     marks: list[str] = field(default_factory=list)  # texts that nobody of another site may ever read
 
@@ -39,6 +41,8 @@ class World:
         """Somebody's browser, or a robot's token."""
         if name == "robot":
             return Client(headers={"authorization": f"Bearer {self.token}"}, **kwargs)
+        if name in self.programs:
+            return Client(headers={"authorization": f"Bearer {self.programs[name]}"}, **kwargs)
         client = Client(**kwargs)
         if name in self.people:
             client.force_login(self.people[name])
@@ -48,6 +52,7 @@ class World:
         known = {
             "robot_id": "RB-ZEBRA", "mission_id": self.mission.pk, "site_id": self.site.pk, "app_label": "fleet",
             "alert_id": Alert.objects.get(cause="zebra").pk, "url": "nothing-like-this/", "number": 0, "sha256": self.site.map_sha256,
+            "path": "nothing-like-this",
         }  # fmt: skip
         if found := re.match(r"admin/(\w+)/(\w+)/<path:object_id>", route):
             known["object_id"] = _key(self, apps.get_model(*found.groups()))
@@ -111,7 +116,13 @@ def world(
     fleet_actions.enrol_robot(id="RB-OWN", name="Own robot", site=other_site, brand=brand, by=SYSTEM)
     own = [{"command": "navigate", "params": {"place": "Dock A"}}]
     actions.draft_mission(title="Own mission", site=other_site, robot="RB-OWN", steps=own, by=SYSTEM)
-    return World(Site.objects.get(pk=site.pk), people, token, Mission.objects.get(pk=mission), ["Zebra", "ZEBRA"])
+    programs = {
+        "program": issue_token(supervisor, label="Zebra-program", scopes=list(SCOPES), by=by),
+        "other_program": issue_token(other_supervisor, label="Own program", scopes=list(SCOPES), by=by),
+    }
+    return World(
+        Site.objects.get(pk=site.pk), people, token, programs, Mission.objects.get(pk=mission), ["Zebra", "ZEBRA"]
+    )
 
 
 def routes(resolver: Any = None, prefix: str = "") -> Iterator[str]:
