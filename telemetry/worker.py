@@ -19,7 +19,8 @@ from django.db import connection
 from django.utils import timezone
 
 from fleet import logs
-from fleet.models import Robot
+from fleet.alerts import raise_alert
+from fleet.models import Robot, Severity
 from telemetry import batch, metrics, poison
 from telemetry.due import Clocks, Deadlines
 from telemetry.failures import Blame, blame
@@ -186,6 +187,8 @@ class Worker:
         robots = [r for r in Robot.objects.values_list("pk", flat=True) if partition_of(r) in lost]
         if connected := send_back(robots):
             log.critical("partitions %s had no stream: %d robots are sent back to repeat", sorted(lost), connected)
+            text = f"The durable Redis lost what it held: {connected} robots were sent back to say it again"
+            raise_alert("data_lost", severity=Severity.CRITICAL, text=text, lasts=False)
         self._reopen(lost, tick)
 
     # --- messages

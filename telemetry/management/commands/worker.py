@@ -10,13 +10,15 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.backends.signals import connection_created
 
-from fleet import startup
+from fleet import alert_mail, startup
 from telemetry.domain import Site
 from telemetry.metrics import REGISTRY
 from telemetry.scrape import Exporter
+from telemetry.watch import Beside, Watch
 from telemetry.worker import Worker, prepare
 
 PATIENCE_S = 10.0
+BESIDE_S = 3.0  # how often e-mail is sent and Drover looked after
 log = logging.getLogger(__name__)
 
 
@@ -31,6 +33,8 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: worker.stopping.set())
         _wait_until_sound(worker)
         exporter = _exporter(worker)
+        for name, step in (("e-mail", alert_mail.step), ("watch", Watch().step)):
+            Beside(name, step, BESIDE_S, worker.stopping).start()
         try:
             worker.run()
         finally:
