@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
@@ -128,6 +128,8 @@ class TemplateAdmin(PageAdmin):
         return [use, *super().get_urls()]
 
     def use_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        if request.method not in ("GET", "HEAD", "POST"):
+            return HttpResponseNotAllowed(["GET", "POST"])
         row = self._found(request, object_id)
         may_run = request.user.has_perm("missions.dispatch_mission")
         if not request.user.has_perm("missions.add_mission") or ("_run" in request.POST and not may_run):

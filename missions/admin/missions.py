@@ -190,6 +190,8 @@ class MissionAdmin(PageAdmin):
 
     def now_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The moving parts of a mission's page, for one that is open; 204 when they are as the browser has them."""
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET"])
         row = self._found(request, object_id)
         context = {"row": row, "buttons": self.offer(request, row), "can_edit": self.can_edit(request, row)}
         context |= {"opts": self.opts, "key": quote(row.pk), **page_context(request, row)}

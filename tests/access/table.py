@@ -165,6 +165,7 @@ MODELS = {
     "fleet/alert": Model(actions=True),
     "fleet/silence": Model(add=ADMIN, actions=True),
     "missions/mission": Model(add=STEER, change=STEER, actions=True),
+    "missions/template": Model(add=STEER, change=STEER, actions=True),
     "missions/deadletter": Model(),
     "telemetry/knock": Model(view=ADMIN),
 }
@@ -267,7 +268,11 @@ LINES = {
     **button("fleet/robot", "stop release maintain", STEER),
     **button("fleet/apitoken", "revoke", STEER),
     **button("fleet/robot", "retire reinstate issue revoke", ADMIN),
-    **button("missions/mission", "dispatch pause resume cancel", STEER),
+    "admin/missions/mission/<path:object_id>/now/": Line(get=here(EVERY_ROLE)),  # what an open page asks
+    **button("missions/mission", "run withdraw approve priority dispatch pause resume cancel", STEER),
+    **button("missions/mission", "rerun rerun_unfinished clone", STEER),
+    "admin/missions/template/<path:object_id>/use/": Line(get=here(STEER), post=here(STEER)),
+    **button("missions/template", "retire", STEER),
 }
 for path, model in MODELS.items():
     LINES = lines_of(path, model) | LINES  # a line of its own counts more

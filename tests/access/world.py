@@ -21,7 +21,7 @@ from fleet.history import by_user
 from fleet.maps import picture_of
 from fleet.models import Alert, Robot, Site
 from fleet.tokens import SCOPES, issue_token
-from missions import actions
+from missions import actions, templates
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.knocks import Stranger, record
 from tests.actors import SYSTEM, online, user
@@ -103,6 +103,7 @@ def world(
     fleet_actions.stop_robot("RB-ZEBRA", why="Zebra-reason", by=by)
     steps = [{"command": "navigate", "params": {"place": "Zebra-place"}}]
     mission = actions.draft_mission(title="Zebra-mission", site=site, robot="RB-ZEBRA", steps=steps, by=by)
+    templates.save_template(name="Zebra-template", site=site, title="Zebra-title", steps=steps, by=by)
     DeadLetter.objects.create(
         direction="in", robot_id="RB-ZEBRA", msg_id=uuid4(), kind="Zebra-letter", body='{"Zebra": "body"}',
         reason="Zebra-trouble", created_at=timezone.now(),

@@ -113,7 +113,7 @@ def test_a_mission_goes_from_admin_to_success_before_the_eyes_of_a_supervisor(co
         return any(seen[:2] == [state, step] for seen in shown())
 
     eventually(lambda: shown() and shown()[0][0] == "pending", 5, "the mission on the board, waiting")
-    admin.get_by_role("button", name="Dispatch").click()
+    admin.get_by_role("button", name="Run", exact=True).click()
     eventually(lambda: is_shown("executing", "1/3"), 10)
     eventually(lambda: is_shown("executing", "2/3"), 30)
 
