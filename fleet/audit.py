@@ -23,6 +23,7 @@ from fleet.models import Event, Site
 
 CHUNK = 1000  # events of one query of an export
 MAX_NAMED = 500  # missions found by a part of their title
+ANY = "any"
 ENDINGS = ("mission.aborted", "mission.stop_requested")
 ACTORS = {
     "user": "A person", "api": "An API client", "robot": "A robot", "deadline": "A deadline", "policy": "A policy",
@@ -77,7 +78,11 @@ class Question(forms.Form):
     robot = forms.CharField(required=False, max_length=200)
     mission = forms.CharField(required=False, max_length=200)
     site = forms.ModelChoiceField(Site.objects.all(), required=False, empty_label="every site")
-    reason = forms.ChoiceField(label="Reason of an end", required=False, choices=lambda: [("", "any"), *reasons()])
+    reason = forms.ChoiceField(
+        label="Reason of an end",
+        required=False,
+        choices=lambda: [("", "–"), (ANY, "Aborted, whatever the reason"), *reasons()],
+    )
     text = forms.CharField(label="Words in it", required=False, max_length=200)
     trace = forms.CharField(label="Trace or cause", required=False, max_length=200)
     period = forms.ChoiceField(label="When", required=False, choices=PERIODS)
@@ -181,6 +186,9 @@ def _mission(question: Question, value: str) -> Q:
 
 
 def _reason(question: Question, value: str) -> Q:
+    """How it ended and who asked for that: the reason stands in the first of the two events."""
+    if value == ANY:
+        return Q(kind__in=ENDINGS)
     aggregate = AGGREGATES["mission"]
     ended = aggregate.model._default_manager.filter(abort_reason=value)
     return Q(kind__in=ENDINGS, aggregate__in=_names(aggregate, ended))

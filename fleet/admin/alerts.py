@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Case, IntegerField, QuerySet, When
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
@@ -76,7 +76,10 @@ class AlertAdmin(PageAdmin):
     list_select_related = ("site", "tally")
     search_fields = ("text", "robot_id", "subject", "cause")
     search_help_text = "Words of the alert, robot or mission id"
-    ordering = ("-id",)
+    ordering = (  # the worst first
+        Case(*(When(severity=severity, then=rank) for severity, rank in alerts.RANK.items()), output_field=IntegerField()),
+        "-id",
+    )  # fmt: skip
     buttons = (
         Button(
             "acknowledge", "Acknowledge", "fleet.acknowledge_alert", _acknowledge, look="primary",
