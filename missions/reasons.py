@@ -69,6 +69,7 @@ class MissionFacts:
     stopping: bool = False
     queued_at: datetime | None = None
     not_before: datetime | None = None
+    expires_at: datetime | None = None
     unapproved: bool = False
     after: tuple[tuple[str, str], ...] = ()
     charger: str = ""
@@ -118,8 +119,10 @@ def mission_obstacle(mission: MissionFacts, now: datetime) -> Reason | None:
     if mission.after:
         more = f" and {len(mission.after) - 1} more" if len(mission.after) > 1 else ""
         return Reason(f"It comes after “{mission.after[0][0]}”{more}", "It runs when that has succeeded.")
+    if mission.expires_at and mission.expires_at <= now:
+        return Reason(f"It had to start by {clock(mission.expires_at)}", "It is about to be aborted.")
     if mission.not_before and mission.not_before > now:
-        return Reason(f"It may not start before {_clock(mission.not_before)}")
+        return Reason(f"It may not start before {clock(mission.not_before)}")
     if mission.charger_taken_by:
         return Reason(f"{mission.charger} is taken by “{mission.charger_taken_by}”", "It runs when that has ended.")
     return None
@@ -230,7 +233,7 @@ def _busy(robot: RobotFacts) -> str:
 
 
 def _since(robot: RobotFacts) -> str:
-    return f" since {_clock(robot.presence_since)}" if robot.presence_since else ""
+    return f" since {clock(robot.presence_since)}" if robot.presence_since else ""
 
 
 def _sent(robot: RobotFacts) -> bool:
@@ -238,5 +241,6 @@ def _sent(robot: RobotFacts) -> bool:
     return robot.charge_below_pct is not None
 
 
-def _clock(at: datetime) -> str:
+def clock(at: datetime) -> str:
+    """A moment as sentences say it."""
     return f"{at.astimezone(UTC):%d %b %H:%M} UTC"

@@ -11,7 +11,7 @@ from fleet import live
 from fleet.models import Hold, HoldKind, Place, Robot
 from missions.models import OPEN, Dependency, Importance, Mission, State, Step
 from missions.queue import order
-from missions.reasons import MissionFacts, RobotFacts
+from missions.reasons import MissionFacts, RobotFacts, clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Standing:
 # columns of a mission that this module reads
 COLUMNS = (
     "pk", "title", "site_id", "robot_id", "state", "version", "priority", "importance", "dispatched_at", "delivered_at",
-    "stop_requested_at", "queued_at", "not_before", "needs_approval", "approved_at", "charger",
+    "stop_requested_at", "queued_at", "not_before", "expires_at", "needs_approval", "approved_at", "charger",
 )  # fmt: skip
 
 
@@ -67,6 +67,7 @@ def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standi
             priority=row.priority, important=row.importance == Importance.IMPORTANT,
             dispatched=row.dispatched_at is not None, delivered=row.delivered_at is not None,
             stopping=row.stop_requested_at is not None, queued_at=row.queued_at, not_before=row.not_before,
+            expires_at=row.expires_at,
             unapproved=row.needs_approval and row.approved_at is None, after=tuple(after.get(row.pk, ())),
             charger=row.charger, charger_taken_by=running.get((row.site_id, row.charger), "") if row.charger else "",
             first_place=poses.get((row.site_id, first)), ahead=ahead, behind=behind,
@@ -94,9 +95,12 @@ def robot_facts(robot: Any, held: str) -> RobotFacts:
 
 
 def held_words(holds: Iterable[Any]) -> str:
-    """Open holds, in words: kind, who, why."""
+    """Open holds, in words: kind, who, until when, why."""
     return "; ".join(
-        f"{HoldKind(hold.kind).label} by {hold.by}" + (f": {hold.why}" if hold.why else "") for hold in holds
+        f"{HoldKind(hold.kind).label} by {hold.by}"
+        + (f" until {clock(hold.until)}" if hold.until else "")
+        + (f": {hold.why}" if hold.why else "")
+        for hold in holds
     )
 
 

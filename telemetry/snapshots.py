@@ -213,11 +213,22 @@ def last_known(robot_ids: Sequence[str]) -> dict[str, Snapshot]:
         return {}
 
 
+SLOW_S, REST_S = 0.3, 2.0  # whoever waited so long for an answer leaves the live Redis alone for a while
+_rests_until = 0.0
+
+
 def facts(robot_ids: list[str]) -> dict[str, Facts]:
-    """The port `fleet.live.source`."""
+    """The port `fleet.live.source`. A live Redis that hangs costs its callers, the worker among them, one wait in a while."""
+    global _rests_until
+    started = time.monotonic()
+    if started < _rests_until:
+        return {}
+    known = last_known(robot_ids)
+    if time.monotonic() - started > SLOW_S:
+        _rests_until = time.monotonic() + REST_S
     return {
         r: Facts(datetime.fromtimestamp(s.at / 1000, UTC), s.x, s.y, s.theta, s.speed, s.battery, s.place)
-        for r, s in last_known(robot_ids).items()
+        for r, s in known.items()
     }
 
 

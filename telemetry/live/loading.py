@@ -18,6 +18,7 @@ class Hold(msgspec.Struct):
     why: str
     by: str
     since: datetime
+    until: datetime | None
     asked_at: datetime | None
     confirmed_at: datetime | None
     unconfirmed_at: datetime | None
@@ -119,7 +120,7 @@ SELECT 'robot', jsonb_build_object(
   'charge_below_pct', b.charge_below_pct, 'charge_until_pct', b.charge_until_pct,
   'holds', COALESCE((
     SELECT jsonb_agg(jsonb_build_object('number', h.number, 'kind', h.kind, 'why', left(h.why, {LONG}), 'by', h.by,
-      'since', h.since, 'asked_at', h.asked_at, 'confirmed_at', h.confirmed_at, 'unconfirmed_at', h.unconfirmed_at,
+      'since', h.since, 'until', h.until, 'asked_at', h.asked_at, 'confirmed_at', h.confirmed_at, 'unconfirmed_at', h.unconfirmed_at,
       'mission', h.mission) ORDER BY h.number)
     FROM fleet_hold h WHERE h.robot_id = r.id AND h.released_at IS NULL), '[]'),
   'next_title', (

@@ -36,6 +36,8 @@ def ella(**over) -> MissionFacts:
         (replace(GO, after=(("A", "pending"), ("B", "pending"))), "It comes after “A” and 1 more"),
         (replace(GO, after=(("A", "pending"), ("B", "aborted"))), "“B”, which it depends on, did not succeed"),
         (replace(GO, not_before=NOW + timedelta(hours=2)), "It may not start before 29 Nov 14:00 UTC"),
+        (replace(GO, expires_at=NOW), "It had to start by 29 Nov 12:00 UTC"),
+        (replace(GO, expires_at=NOW + timedelta(seconds=1)), "Next: it is dispatched in a moment"),
         (replace(GO, not_before=NOW), "Next: it is dispatched in a moment"),
         (replace(GO, charger="Charger 1", charger_taken_by="Charge"), "Charger 1 is taken by “Charge”"),
         (ella(retired=True), "Ella is retired"),

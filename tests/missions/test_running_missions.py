@@ -7,12 +7,13 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet import triggers
-from fleet.actions import Refused, enrol_robot, stop_robot
+from fleet.actions import Refused, enrol_robot, set_maintenance, stop_robot
 from fleet.history import by_user
 from fleet.models import Brand, Event
 from missions import actions
 from missions.decide import WAITS_LONG_S
-from missions.facts import Accepted, Cancelled, Delivered, Finished, StepCompleted, StepFailed
+from missions.facts import Accepted, Cancel, Cancelled, Delivered, Finished, StepCompleted, StepFailed
+from missions.ledger import Ledger
 from missions.models import Mission
 from tests.actors import STEPS, SYSTEM, tell
 
@@ -270,3 +271,20 @@ def test_steps_and_missions_before_it_can_be_taken_out_again(site, robot):
     assert [d.on_id for d in get(pk).dependencies.all()] == [b]
     edit(pk, site, 2)
     assert (get(pk).dependencies.count(), get(pk).steps.count()) == (0, 1)
+
+
+def test_the_end_of_one_that_waits_says_nothing_about_the_one_that_runs(dispatched, site):
+    pk = draw_up(site, robot="RB-001")
+    with transaction.atomic():
+        ledger = Ledger.open(["RB-001"], [pk], now=timezone.now())
+        ledger.tell_mission(pk, Cancel("Ana"), SYSTEM)
+        assert ledger.running == {"RB-001": dispatched.pk}
+        ledger.commit()
+    assert get(pk).state == "aborted"
+
+
+def test_a_hold_says_until_when(mission):
+    until = timezone.now() + timedelta(days=2)
+    set_maintenance("RB-001", why="new tyres", until=until, by=SYSTEM)
+    said = actions.queue_mission(mission.pk, by=SYSTEM)
+    assert said == f"waits: Ella is on hold. Maintenance by test until {until:%d %b %H:%M} UTC: new tyres"

@@ -50,7 +50,7 @@ ELLA = cards.robot_facts(robot(), 80.0)
 
 
 def hold(kind="stopped", **given) -> Hold:
-    ground = {"number": 4, "kind": kind, "why": "blocked aisle", "by": "Ana", "since": T0, "asked_at": T0,
+    ground = {"number": 4, "kind": kind, "why": "blocked aisle", "by": "Ana", "since": T0, "until": None, "asked_at": T0,
               "confirmed_at": T0, "unconfirmed_at": None, "mission": ON_A_MISSION["mission"]}  # fmt: skip
     return Hold(**{**ground, **given})
 

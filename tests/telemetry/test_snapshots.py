@@ -143,3 +143,22 @@ async def test_silence_proves_nothing_until_the_grace_after_the_live_redis_lost_
     assert snapshots.last_received(["RB-001"]) == ({"RB-001": T0}, True)
     await client.flushdb()
     assert snapshots.last_received(["RB-001"]) == ({}, False)
+
+
+def test_a_live_redis_that_hangs_is_left_alone_for_a_while(monkeypatch):
+    clock, asked = [100.0], []
+
+    def slow(ids):
+        asked.append(ids)
+        clock[0] += 0.5
+        return {}
+
+    monkeypatch.setattr(snapshots.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(snapshots, "last_known", slow)
+    monkeypatch.setattr(snapshots, "_rests_until", 0.0)
+    for _ in range(5):
+        snapshots.facts(["RB-001"])
+    assert len(asked) == 1
+    clock[0] += snapshots.REST_S
+    snapshots.facts(["RB-001"])
+    assert len(asked) == 2
