@@ -94,6 +94,7 @@ export async function act(button) {
 
 function holdToStop() {
   let holding = 0;
+  let held = false; // long enough: the click that follows says nothing more
   const stopOf = (event) => event.target.closest?.('.act.stop');
   const release = () => {
     clearTimeout(holding);
@@ -104,8 +105,10 @@ function holdToStop() {
     const button = stopOf(event);
     if (!button || event.pointerType !== 'touch') return;
     button.classList.add('held');
+    held = false;
     holding = setTimeout(() => {
       release();
+      held = true;
       act(button);
     }, HOLD_MS);
   });
@@ -121,7 +124,8 @@ function holdToStop() {
       if (!button) return;
       event.preventDefault();
       event.stopPropagation();
-      if (!button.matches('.doing')) tell('Press and hold to stop.');
+      if (!held) tell('Press and hold to stop.');
+      held = false;
     },
     true,
   );
