@@ -46,6 +46,10 @@ def picture_of(upload: IO[bytes], size: int) -> Picture:
 def _drawn(raw: bytes) -> tuple[bytes, int, int]:
     try:
         found = Image.open(io.BytesIO(raw), formats=FORMATS)
+    except Image.DecompressionBombError:  # far beyond our own limit
+        raise Refused(
+            f"The picture has too many pixels; at most {MAX_PIXELS // 1_000_000} million. Scale it down."
+        ) from None
     except UnidentifiedImageError:
         raise Refused("Not a PNG, JPEG or WebP picture (SVG and PDF cannot be used). Export it as PNG.") from None
     with found:

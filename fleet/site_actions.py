@@ -36,7 +36,7 @@ def add_place(
     nodes: dict[str, str] | None = None, by: Origin,
 ) -> Place:  # fmt: skip
     """A named pose: metres, radians. `nodes`: brand id → node id of brands that need one."""
-    fact = rules.AddPlace(*_checked(name, x, y, theta, is_charger, nodes))
+    fact = rules.AddPlace(*checked_place(name, x, y, theta, is_charger, nodes))
     change = _change(_pk(site), fact, by)
     return next(p for p in change.children["places"].values() if p.name == fact.name)  # type: ignore[no-any-return]
 
@@ -45,7 +45,7 @@ def edit_place(place_id: int, *, by: Origin, **columns: Any) -> None:
     """Change what is given of name, x, y, theta, is_charger and nodes."""
     place = _place(place_id)
     all_of_it = {c: getattr(place, c) for c in ("name", "x", "y", "theta", "is_charger", "nodes")} | columns
-    _change(place.site_id, rules.EditPlace(*_checked(**all_of_it), place.number), by)
+    _change(place.site_id, rules.EditPlace(*checked_place(**all_of_it), place.number), by)
 
 
 def remove_place(place_id: int, *, by: Origin) -> None:
@@ -80,9 +80,10 @@ def remove_map(site_id: int, *, by: Origin) -> None:
     _change(site_id, rules.RemoveMap(), by)
 
 
-def _checked(
+def checked_place(
     name: str, x: float, y: float, theta: float, is_charger: bool, nodes: dict[str, str] | None
 ) -> tuple[str, float, float, float, bool, dict[str, str]]:
+    """What is stored of a place. Raises `Refused` that begins with the column."""
     known = {str(brand): text for brand, node in (nodes or {}).items() if (text := str(node).strip())}
     for text in known.values():
         if len(text) > MAX_NODE or "\x00" in text:

@@ -9,11 +9,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from fleet import site_actions as actions
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.csv_pages import SheetAdmin
+from fleet.admin.pages import Button
 from fleet.admin.site_map import M
 from fleet.admin.timeline import timeline
 from fleet.drawing import drawing
 from fleet.history import by_user
+from fleet.imports import PLACES
 from fleet.models import Brand, Place, Site
 
 
@@ -57,7 +59,9 @@ def _remove(request: HttpRequest, place: Place) -> HttpResponse:
 
 
 @admin.register(Place)
-class PlaceAdmin(PageAdmin):
+class PlaceAdmin(SheetAdmin):
+    sheet = PLACES
+    change_list_template = "admin/drover/place_list.html"
     page_template = "admin/drover/place.html"
     form_template = "admin/drover/plain_form.html"
     list_display = ("name", "site", "x", "y", "theta", "is_charger", "node_ids")

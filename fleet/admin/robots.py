@@ -14,10 +14,12 @@ from django.utils.safestring import SafeString
 from fleet import actions, live, work
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.csv_pages import SheetAdmin
+from fleet.admin.pages import Button
 from fleet.admin.robot_list import HeldFilter, RobotChangeList, ServiceFilter, battery_words, daily, heard_at
 from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
+from fleet.imports import ROBOTS
 from fleet.models import Brand, Hold, Presence, Robot, Site
 from fleet.wording import hold_said, robot_said
 
@@ -46,7 +48,8 @@ def _issue(request: HttpRequest, robot: Robot) -> HttpResponse:
 
 
 @admin.register(Robot)
-class RobotAdmin(PageAdmin):
+class RobotAdmin(SheetAdmin):
+    sheet = ROBOTS
     page_template = "admin/drover/robot.html"
     form_template = "admin/drover/robot_form.html"
     change_list_template = "admin/drover/robot_list.html"

@@ -255,6 +255,10 @@ LINES = {
     "admin/missions/mission/check/": Line(post=may(STEER)),  # what the form asks as one types
     "admin/auth/user/<path:object_id>/password/": Line(get=here(ADMIN), post=here(ADMIN)),
     **button("auth/user", "unlock end deactivate reactivate", ADMIN),
+    "admin/fleet/robot/import/": Line(get=may(ADMIN), post=may(ADMIN)),
+    "admin/fleet/place/import/": Line(get=may(ADMIN), post=may(ADMIN)),
+    "admin/fleet/robot/export/": Line(get=may(EVERY_ROLE), post=may(EVERY_ROLE)),
+    "admin/fleet/place/export/": Line(get=may(EVERY_ROLE), post=may(EVERY_ROLE)),
     "admin/fleet/robot/<path:object_id>/connect/": Line(get=here(ADMIN), post=here(ADMIN)),
     "fleet/robots/<robot_id>/connection": Line(get=here(EVERY_ROLE)),
     "fleet/robots/<robot_id>/messages": Line(get=here(EVERY_ROLE)),
