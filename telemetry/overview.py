@@ -14,6 +14,7 @@ from fleet.admin.timeline import ago
 from fleet.alerts import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.wording import PRESENCES, Said
+from missions.admin.mission_list import daily
 from missions.models import OPEN, DeadLetter, Mission, State
 from telemetry.models import Partition
 
@@ -96,20 +97,19 @@ def _robots(user: Any) -> list[Tile]:
 
 
 def _missions(user: Any) -> list[Tile]:
+    """The daily filters of the list of missions, with the same numbers."""
+    counted = {d["name"]: d for d in daily(at_sites(user, Mission.objects.all()), "")}
+    shapes = {
+        "waiting": ("○", "ok"),
+        "running": ("▶", "ok"),
+        "stopping": ("◌", "info"),
+        "wrong": ("╳", "ok"),
+        "draft": ("○", "ok"),
+    }
     url = reverse("admin:missions_mission_changelist")
-    is_open = Q(state__in=OPEN)
-    stopping = is_open & Q(stop_requested_at__isnull=False)
-    found = at_sites(user, Mission.objects.filter(is_open)).aggregate(
-        drafts=Count("pk", filter=Q(dispatched_at=None)),
-        pending=Count("pk", filter=Q(state=State.PENDING, dispatched_at__isnull=False, stop_requested_at=None)),
-        running=Count("pk", filter=~Q(state=State.PENDING) & Q(stop_requested_at=None)),
-        stopping=Count("pk", filter=stopping),
-    )
     return [
-        Tile(found["drafts"], "Not dispatched", f"{url}?shown=draft", Said("○", "", "ok")),
-        Tile(found["pending"], "Dispatching", f"{url}?shown=running&state__exact=pending", Said("◌", "", "info")),
-        Tile(found["running"], "Under way", f"{url}?shown=running", Said("▶", "", "ok")),
-        Tile(found["stopping"], "Stopping", f"{url}?shown=stopping", Said("◌", "", "info")),
+        Tile(counted[name]["count"], counted[name]["label"], f"{url}?shown={name}", Said(shape, "", token))
+        for name, (shape, token) in shapes.items()
     ]
 
 

@@ -1,5 +1,7 @@
 """Missions in admin: typed rows become a mission, errors name step and field, the page says what is going on."""
 
+from uuid import uuid4
+
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -330,3 +332,40 @@ def test_an_author_is_not_offered_to_approve(client, supervisor, admin_person, r
         client.force_login(person)
         verbs = [b.verb for b in client.get(f"{LIST}{pk}/change/").context["buttons"]]
         assert (("approve" in verbs), ("run" in verbs)) == (offered, False)
+
+
+def test_the_start_page_counts_as_the_list_does(client, supervisor, dispatched, robot):
+    actions.queue_mission(
+        actions.draft_mission(title="Waits", site=robot.site_id, robot=robot, steps=STEPS, by=by_user(supervisor)),
+        by=by_user(supervisor),
+    )
+    client.force_login(supervisor)
+    html = client.get("/admin/").content.decode()
+    for name, count, label in (("waiting", 1, "Waiting"), ("running", 1, "Running"), ("draft", 0, "Not run yet")):
+        tile = html.partition(f"?shown={name}")[2].partition("</a>")[0]
+        assert f">{count}</b>" in tile and label in tile
+
+
+def test_dead_letters_say_what_to_do(client, auditor):
+    client.force_login(auditor)
+    address = "/admin/missions/deadletter/"
+    assert "No dead letters: everything that robots said was applied" in client.get(address).content.decode()
+    for direction, words in (("in", "Nothing of it was applied."), ("out", "The robot never took it")):
+        letter = DeadLetter.objects.create(
+            direction=direction,
+            robot_id="RB-001",
+            msg_id=uuid4(),
+            kind="x",
+            body="{}",
+            reason="r",
+            created_at=timezone.now(),
+        )
+        assert words in client.get(f"{address}{letter.pk}/change/").content.decode()
+    assert "Each says what to do now." in client.get(address).content.decode()
+
+
+def test_nothing_yet_says_what_will_be_here_and_offers_the_first_step(client, supervisor):
+    client.force_login(supervisor)
+    html = client.get(LIST).content.decode()
+    assert "No missions yet." in html and "Draw up the first" in html
+    assert "Nothing here now." in client.get(f"{LIST}?shown=waiting").content.decode()
