@@ -167,9 +167,9 @@ LEFT JOIN missions_step s ON s.mission_id = m.id AND s.number = m.current_step
 LEFT JOIN LATERAL (
   SELECT count(*) AS ahead, (array_agg(q.title ORDER BY q.priority, q.queued_at DESC, q.id DESC))[1] AS behind
   FROM missions_mission q
-  WHERE {_QUEUED.format("q")} AND q.robot_id = m.robot_id
+  WHERE {_QUEUED.format("m")} AND {_QUEUED.format("q")} AND q.robot_id = m.robot_id
   AND (q.priority > m.priority OR q.priority = m.priority AND (q.queued_at, q.id) < (m.queued_at, m.id))
-) line ON {_QUEUED.format("m")}
+) line ON TRUE
 WHERE """
 
 _ALL = f"{_ROBOTS} UNION ALL {_MISSIONS} m.state IN ({_OPEN})"
