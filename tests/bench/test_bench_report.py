@@ -33,6 +33,23 @@ def test_the_table_shows_a_miss():
 
 
 @pytest.mark.processes
+def test_the_stop_bench_runs_and_has_its_shape(tmp_path):
+    environment = {**os.environ, "DROVER_VAR": str(tmp_path)}
+    for name in ("DATABASE_URL", "REDIS_URL", "LIVE_REDIS_URL", "DJANGO_SETTINGS_MODULE"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, settings.BASE_DIR / "manage.py", "bench", "stop", "--quick", "--json"],
+        env=environment, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr  # whether a figure is met is not this test's matter
+    report = json.loads(done.stdout)
+    assert report["bench"] == "stop"
+    targets = {row["figure"]: row["target"] for row in report["rows"] if row["target"]}
+    assert targets == {"click to command, p99": "< 100", "both Redis frozen, worst": "< 2000"}
+    assert all(row["value"] > 0 and row["baseline"] > 0 for row in report["rows"])
+
+
+@pytest.mark.processes
 def test_the_pipeline_bench_runs_and_has_its_shape(tmp_path):
     environment = {**os.environ, "DROVER_VAR": str(tmp_path)}
     for name in ("DATABASE_URL", "REDIS_URL", "LIVE_REDIS_URL", "DJANGO_SETTINGS_MODULE"):

@@ -271,9 +271,9 @@ def test_sign_in_by_hand_leads_to_the_fleet(chromium, web, robot, settings):
 
 
 @pytest.mark.parametrize("view", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}])
-def test_nothing_overflows_and_every_state_is_there(sign_in, supervisor, view):
+def test_nothing_overflows_and_every_state_is_there(sign_in, admin_person, view):
     varied_fleet.build(timezone.now())
-    page = opened(sign_in(supervisor, **view))
+    page = opened(sign_in(admin_person, **view))
     assert page.locator(".card").count() == 12
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     heights = page.locator(".card").evaluate_all("cards => [...new Set(cards.map(c => c.offsetHeight))]")
