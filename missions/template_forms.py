@@ -49,15 +49,21 @@ class TemplateForm(forms.Form):
         return loose + [Problem(n, f"{self[n].label}: {e}") for n, errors in named.items() for e in errors]
 
 
+def _named(what: str) -> forms.TextInput:
+    """Says what it is where the table has no room for its head."""
+    return forms.TextInput(attrs={"placeholder": what, "aria-label": what.capitalize(), "autocomplete": "off"})
+
+
 class ParameterForm(forms.Form):
     """One parameter; whoever makes a mission from the template says what it is."""
 
     name = forms.RegexField(
-        r"^[a-z][a-z0-9_]{0,39}\Z", error_messages={**NEEDED, "invalid": "Small letters, digits and underscores."}
-    )
+        r"^[a-z][a-z0-9_]{0,39}\Z", error_messages={**NEEDED, "invalid": "Small letters, digits and underscores."},
+        widget=_named("name"),
+    )  # fmt: skip
     type = forms.ChoiceField(choices=list(PARAMETER_TYPES.items()), initial="place")
-    label = forms.CharField(required=False, max_length=100)
-    default = forms.CharField(required=False, max_length=MAX_TEXT)
+    label = forms.CharField(required=False, max_length=100, widget=_named("label"))
+    default = forms.CharField(required=False, max_length=MAX_TEXT, widget=_named("default"))
 
 
 ParameterFormSet = forms.formset_factory(

@@ -29,7 +29,7 @@ def shown(now: datetime) -> dict[str, tuple[str, Q]]:
         "wrong": ("Went wrong today", Q(state=State.ABORTED, ended_at__gte=today)),
         "unconfirmed": ("Stop not confirmed", Q(state=State.ABORTED, stop_confirmed=False)),
         "important": ("Important", is_open & Q(importance=Importance.IMPORTANT)),
-        "draft": ("Not run yet", not_begun & Q(queued_at=None) & ~unapproved),
+        "draft": ("Pending", not_begun & Q(queued_at=None) & ~unapproved),
         "ended": ("Ended", Q(state__in=FINAL)),
     }
 

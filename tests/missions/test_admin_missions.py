@@ -341,7 +341,7 @@ def test_the_start_page_counts_as_the_list_does(client, supervisor, dispatched, 
     )
     client.force_login(supervisor)
     html = client.get("/admin/").content.decode()
-    for name, count, label in (("waiting", 1, "Waiting"), ("running", 1, "Running"), ("draft", 0, "Not run yet")):
+    for name, count, label in (("waiting", 1, "Waiting"), ("running", 1, "Running"), ("draft", 0, "Pending")):
         tile = html.partition(f"?shown={name}")[2].partition("</a>")[0]
         assert f">{count}</b>" in tile and label in tile
 
