@@ -30,9 +30,10 @@ def standing(robot: Robot, now: datetime) -> Standing:
     link = Link.objects.filter(pk=robot.pk).first()
     heard = snapshots.last_received([robot.pk])
     last = heard.at.get(robot.pk) if heard is not None else None
-    if robot.presence == Presence.ONLINE and last is not None:
+    lately = last is not None and now - last < timedelta(seconds=robot.brand.offline_after_s)
+    if robot.presence == Presence.ONLINE and last is not None and lately:
         return Standing("ok", f"Connected. Last heard {ago(last, now)}.", "It can be given missions now.")
-    if last is not None and now - last < timedelta(seconds=robot.brand.offline_after_s):
+    if last is not None and lately:
         return Standing("info", f"It has spoken, {ago(last, now)}.", "In a moment it counts as online.")
     knock = Knock.objects.filter(robot=robot.pk, last_at__gte=now - RECENT).first()
     if knock is not None and (last is None or knock.last_at > last):

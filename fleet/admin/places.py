@@ -64,7 +64,7 @@ class PlaceAdmin(SheetAdmin):
     change_list_template = "admin/drover/place_list.html"
     page_template = "admin/drover/place.html"
     form_template = "admin/drover/plain_form.html"
-    list_display = ("name", "site", "x", "y", "theta", "is_charger", "node_ids")
+    list_display = ("name", "site", "x", "y", "theta", "charger", "node_ids")
     list_filter = ("site", "is_charger")
     list_select_related = ("site",)
     search_fields = ("name", "site__name")
@@ -104,6 +104,10 @@ class PlaceAdmin(SheetAdmin):
         if row is None:
             return {"heading": "Add a place", "verb": "Add the place"}
         return {"heading": f"Edit {row}", "verb": "Save", "after": f"At {row.site}."}
+
+    @admin.display(description="", ordering="is_charger")
+    def charger(self, place: Place) -> str:
+        return "charger" if place.is_charger else ""
 
     @admin.display(description="nodes")
     def node_ids(self, place: Place) -> str:

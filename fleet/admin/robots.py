@@ -53,7 +53,7 @@ class RobotAdmin(SheetAdmin):
     page_template = "admin/drover/robot.html"
     form_template = "admin/drover/robot_form.html"
     change_list_template = "admin/drover/robot_list.html"
-    list_display = ("id", "name", "condition", "battery", "mission", "held", "heard", "site", "brand")
+    list_display = ("id", "name", "condition", "battery", "mission", "held", "heard", "works_at")
     list_display_links = ("id", "name")
     list_filter = (HeldFilter, ServiceFilter, "mode", "presence", "site", "brand")
     list_select_related = ("site", "brand")
@@ -125,6 +125,12 @@ class RobotAdmin(SheetAdmin):
             + (f": {h.why[:80]}" if h.why else "")
             + (f", until {h.until:%a %d %b %H:%M}" if h.until else "")
             for h in robot.open_holds
+        )
+
+    @admin.display(description="site, brand", ordering="site__name")
+    def works_at(self, robot: Robot) -> SafeString:
+        return format_html(
+            '<span dir="auto">{}</span><br><span class="quiet" dir="auto">{}</span>', robot.site, robot.brand
         )
 
     @admin.display(description="last heard")
