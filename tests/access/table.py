@@ -281,6 +281,11 @@ LINES = {
 for path, model in MODELS.items():
     LINES = lines_of(path, model) | LINES  # a line of its own counts more
 
+ROBOT_HTTP = {  # served beside Django (telemetry/gateways/http.py): address → method that a robot's token opens
+    "/robot/v1/events": "POST",
+    "/robot/v1/commands": "GET",
+    "/robot/v1/commands/ack": "POST",
+}
 SOCKETS = {  # address → who gets in; a browser is told by a close code, a robot is refused before
     "live/ws": {"admin", "other_admin", "supervisor", "other_supervisor", "auditor", "site_auditor"},
     "robot/v1/ws": {"robot"},

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.apps import apps
@@ -19,7 +19,7 @@ from fleet import access, alerts, site_actions
 from fleet import actions as fleet_actions
 from fleet.history import by_user
 from fleet.maps import picture_of
-from fleet.models import Alert, Robot, Site
+from fleet.models import Alert, Brand, Robot, Site
 from fleet.tokens import SCOPES, issue_token
 from missions import actions, templates
 from missions.models import DeadLetter, Mission
@@ -35,6 +35,7 @@ class World:
     token: str
     programs: dict[str, str]  # API tokens
     mission: Any
+    brand: Brand
     marks: list[str] = field(default_factory=list)  # texts that nobody of another site may ever read
 
     def client(self, name: str, **kwargs: Any) -> Client:
@@ -58,11 +59,20 @@ class World:
             known["object_id"] = _key(self, apps.get_model(*found.groups()))
         return known
 
-    def url(self, route: str, query: str = "") -> str:
-        """The route with the objects of Hall 1 in the place of its arguments."""
+    def url(self, route: str, query: str = "", *, nowhere: bool = False) -> str:
+        """The route with the objects of Hall 1, or with such as nobody has, in the place of its arguments."""
         known = self.arguments(route)
+        if nowhere:
+            known |= {"robot_id": "RB-NOWHERE", "mission_id": uuid4(), "site_id": 987654321}
+            if "object_id" in known:
+                known["object_id"] = _like(known["object_id"])
         path = re.sub(r"<(?:\w+:)?(\w+)>", lambda m: str(_known(known, m[1], route)), route)
         return f"/{path}" + (f"?{query.format(site=self.site.pk)}" if query else "")
+
+
+def _like(key: Any) -> Any:
+    """A key of the same kind that no row has."""
+    return uuid4() if isinstance(key, UUID) else 987654321 if isinstance(key, int) else "RB-NOWHERE"
 
 
 def _known(known: dict[str, Any], name: str, route: str) -> Any:
@@ -122,7 +132,7 @@ def world(
         "other_program": issue_token(other_supervisor, label="Own program", scopes=list(SCOPES), by=by),
     }
     return World(
-        Site.objects.get(pk=site.pk), people, token, programs, Mission.objects.get(pk=mission), ["Zebra", "ZEBRA"]
+        Site.objects.get(pk=site.pk), people, token, programs, Mission.objects.get(pk=mission), brand, ["Zebra", "ZEBRA"]
     )
 
 
