@@ -50,7 +50,8 @@ def doors(world: World) -> dict[str, list[tuple[bytes, bytes]]]:
         client.force_login(person)
         cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
         found[name].append((b"cookie", cookie.encode()))
-    found["robot"].append((b"authorization", f"Bearer {world.token}".encode()))
+    for name, token in {"robot": world.token, **world.programs}.items():
+        found[name].append((b"authorization", f"Bearer {token}".encode()))
     return found
 
 

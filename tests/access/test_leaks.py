@@ -56,7 +56,7 @@ def leaks(text: str, url: str, marks: list[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", STRANGERS[:2])
+@pytest.mark.parametrize("name", [*STRANGERS[:2], "other_program"])
 def test_no_page_says_anything_about_another_site(strangers: World, name: str):
     client = strangers.client(name)
     found = []

@@ -132,7 +132,13 @@ def world(
         "other_program": issue_token(other_supervisor, label="Own program", scopes=list(SCOPES), by=by),
     }
     return World(
-        Site.objects.get(pk=site.pk), people, token, programs, Mission.objects.get(pk=mission), brand, ["Zebra", "ZEBRA"]
+        Site.objects.get(pk=site.pk),
+        people,
+        token,
+        programs,
+        Mission.objects.get(pk=mission),
+        brand,
+        ["Zebra", "ZEBRA"],
     )
 
 
