@@ -105,6 +105,7 @@ class Links:
         self.loop = asyncio.get_running_loop()
         self.counts: Counter[str] = Counter()  # bad input by field, and other things worth counting
         self.rows, self.intake = Rows(), Intake(settings.REDIS_URL)
+        self.direct = Rows()  # waits for robots' rows, which must not keep the look at commands waiting
         self.live = redis.asyncio.from_url(
             settings.LIVE_REDIS_URL, socket_timeout=1.5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )
@@ -137,6 +138,7 @@ class Links:
         for task in self._tasks:
             task.cancel()
         self.rows.close()
+        self.direct.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.intake.aclose()
         await self.live.aclose()

@@ -176,7 +176,7 @@ class Posted:
         up = waiting.up
         if not waiting.verdict and up.type in direct.TYPES:  # nobody waits for a store to know that a robot stands
             try:
-                await self._links.rows.ask(direct.apply, up, self._received_at)
+                await self._links.direct.ask(direct.apply, up, self._received_at)
             except Exception as error:  # the robot sends it again
                 log.warning("%s says that it stands; that could not be written: %s", up.robot, error)
             else:

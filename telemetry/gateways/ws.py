@@ -204,7 +204,7 @@ class Connection:
 
     async def _apply_directly(self, up: Up, raw: bytes | str, received_at: datetime) -> None:
         try:
-            await self._links.rows.ask(direct.apply, up, received_at)
+            await self._links.direct.ask(direct.apply, up, received_at)
         except Exception as error:  # the robot sends it again
             log.warning("%s says that it stands; that could not be written: %s", up.robot, error)
         else:
