@@ -167,6 +167,6 @@ def edges_are_in_the_history(admin, mission: str) -> None:
     ]
     edges = [tuple(part.strip() for part in e["edge"][0].split("→")) for e in found if e["edge"]]
     assert edges == EDGES
-    assert {e["actor"] for e in found} == {"admin", "Mule 1"}
+    assert {e["actor"] for e in found} == {"admin", "queue", "Mule 1"}
     for event in found:
-        assert event["cause"][0].startswith("request:" if event["actor"] == "admin" else "message:"), event
+        assert event["cause"][0].startswith("message:" if event["actor"] == "Mule 1" else "request:"), event
