@@ -69,6 +69,7 @@ def _clear(request: HttpRequest, alert: Alert) -> str:
 
 @admin.register(Alert)
 class AlertAdmin(PageAdmin):
+    nothing = "No alerts here. What needs somebody is listed until it is dealt with."
     page_template = "admin/drover/alert.html"
     list_display = ("severity_said", "words", "of", "place", "opened", "times", "stand")
     list_display_links = ("words",)
@@ -166,6 +167,8 @@ def _end(request: HttpRequest, silence: Silence) -> str:
 
 @admin.register(Silence)
 class SilenceAdmin(PageAdmin):
+    nothing = "Nothing is silenced. Silence a site or a robot while people work on it, with a reason and an end."
+    first = "Silence something"
     page_template = "admin/drover/silence.html"
     form_template = "admin/drover/silence_form.html"
     list_display = ("what", "why", "by", "since_at", "until_at", "stand")

@@ -19,6 +19,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.text import capfirst
 
 from fleet import access, actions
 from fleet.admin.words import to_field
@@ -37,7 +38,13 @@ class SeenFilter(admin.RelatedFieldListFilter):
 
 
 class KeptAdmin(admin.ModelAdmin):
-    """Rows that are never deleted and lists without bulk actions; of them a person sees those of the own sites."""
+    """Rows that are never deleted and lists without bulk actions; of them a person sees those of the own sites.
+
+    `nothing` is what an empty list says will appear here, `first` the words of the link to add the first.
+    """
+
+    nothing = ""
+    first = ""
 
     actions = None
     list_per_page = 100
@@ -85,8 +92,8 @@ class KeptAdmin(admin.ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if any("\x00" in value for values in request.GET.lists() for value in (values[0], *values[1])):
             return redirect(request.path)  # PostgreSQL cannot compare with NUL
-        title = {"title": str(self.opts.verbose_name_plural).capitalize()}
-        return super().changelist_view(request, title | (extra_context or {}))
+        said = {"title": capfirst(self.opts.verbose_name_plural), "nothing": self.nothing, "first": self.first}
+        return super().changelist_view(request, said | (extra_context or {}))
 
 
 class ReadOnlyAdmin(KeptAdmin):
@@ -95,7 +102,7 @@ class ReadOnlyAdmin(KeptAdmin):
     change_form_template = "admin/drover/record.html"
 
     def change_view(self, request: Any, object_id: Any, form_url: str = "", extra_context: Any = None) -> Any:
-        title = {"title": str(self.opts.verbose_name).capitalize()}
+        title = {"title": capfirst(self.opts.verbose_name)}
         return super().change_view(request, object_id, form_url, title | (extra_context or {}))
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -25,6 +25,7 @@ def as_text(body: str) -> SafeString:
 
 @admin.register(Command)
 class CommandAdmin(ReadOnlyAdmin):
+    nothing = "No commands yet. What is sent to robots is listed here, with what became of it."
     list_display = ("made", "kind", "robot_id", "state", "delivered", "mission")
     list_filter = ("state",)
     search_fields = ("=id", "=robot__id", "=mission", "kind")

@@ -40,6 +40,8 @@ def _revoke(request: HttpRequest, token: ApiToken) -> str:
 
 @admin.register(ApiToken)
 class TokenAdmin(PageAdmin):
+    nothing = "No API tokens yet. Programs that use the operator API (docs/api.md) each need one of their own."
+    first = "Issue the first"
     page_template = "admin/drover/api_token.html"
     form_template = "admin/drover/api_token_form.html"
     list_display = ("label", "whose", "may", "condition", "used")

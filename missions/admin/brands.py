@@ -71,6 +71,8 @@ class BrandForm(forms.Form):
 
 @admin.register(Brand)
 class BrandAdmin(PageAdmin):
+    nothing = "No brands yet. A brand says what its robots can do and when silence means something."
+    first = "Make the first"
     page_template = "admin/drover/brand.html"
     form_template = "admin/drover/plain_form.html"
     list_display = ("name", "can_do", "robots", "suspect_after_s", "offline_after_s", "abandon_after_s", "charging")
