@@ -31,8 +31,8 @@ def said(answer) -> str:
 
 def test_the_question_names_what_it_touches_and_changes_nothing(client, supervisor, robot):
     first, second = draw(robot, supervisor, "<b>First</b>"), draw(robot, supervisor, "Second")
+    client.force_login(supervisor)  # which is an event, too
     before = Event.objects.count()
-    client.force_login(supervisor)
     html = choose(client, "cancel", first, second).content.decode()
     assert "Cancel: 2 missions" in html and "cannot be revived" in html
     assert "&lt;b&gt;First&lt;/b&gt;" in html and "Second" in html and "<b>First" not in html
