@@ -95,12 +95,17 @@ class Origin:
     occurred_at: datetime | None = None
 
 
-def by_user(user: Any, *, trace_id: str = "") -> Origin:
+def by_user(user: Any) -> Origin:
     """The origin of what a signed-in person asks for."""
+    return asked_by("user", str(user.pk), user.get_full_name() or user.get_username())
+
+
+def asked_by(actor_kind: str, actor_id: str, actor_name: str) -> Origin:
+    """The origin of what somebody asks for with the request under way, whose id its log lines and its answer carry."""
     here = logs.about()
     request = here.get(logs.REQUEST) or uuid.uuid4().hex
-    name = (user.get_full_name() or user.get_username())[:MAX_NAME]
-    return Origin("user", str(user.pk), name, f"request:{request}", trace_id or here.get("trace_id") or request)
+    trace = here.get("trace_id") or request
+    return Origin(actor_kind, actor_id, actor_name[:MAX_NAME], f"request:{request}", trace)
 
 
 class Draft(NamedTuple):

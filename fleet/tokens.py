@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from fleet.actions import Refused, digest_of
 from fleet.commit import commit, load
-from fleet.history import AGGREGATES, MAX_NAME, Change, Origin
+from fleet.history import AGGREGATES, Change, Origin, asked_by
 from fleet.models import ApiToken
 
 # scope → what it says to people, and which permissions of its person it lets through
@@ -90,10 +90,9 @@ def allows(token: ApiToken, permission: str) -> bool:
     return any(permission in SCOPES[scope][1] for scope in token.scopes if scope in SCOPES)
 
 
-def by_token(token: ApiToken, *, trace_id: str = "", request_id: str = "") -> Origin:
+def by_token(token: ApiToken) -> Origin:
     """The origin of what a program asks for: the token, and the person that it acts for."""
-    name = f"{token.label} for {token.person}"[:MAX_NAME]
-    return Origin("api", f"{token.person_id}/{token.number}", name, f"request:{request_id}", trace_id or request_id)
+    return asked_by("api", f"{token.person_id}/{token.number}", f"{token.label} for {token.person}")
 
 
 def _person(user_id: int, by: Origin, now: datetime) -> Change:

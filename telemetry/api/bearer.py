@@ -1,8 +1,6 @@
 """Who calls the API: the token's person, within the token's scopes and the person's sites."""
 
-import re
 from typing import Any
-from uuid import uuid4
 
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest
@@ -11,11 +9,8 @@ from ninja.errors import AuthorizationError
 from ninja.security import HttpBearer
 
 from fleet.access import at_sites
-from fleet.history import Origin
 from fleet.models import ApiToken
-from fleet.tokens import SCOPES, allows, by_token, token_of
-
-TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+from fleet.tokens import SCOPES, allows, token_of
 
 
 class Bearer(HttpBearer):
@@ -44,9 +39,3 @@ def found(request: Any, queryset: QuerySet[Any], pk: Any, what: str) -> Any:
     if row is None:
         raise Http404(f"There is no {what} {pk} that this token may see.")
     return row
-
-
-def origin(request: Any) -> Origin:
-    """Who and why, for the history. A `traceparent` header of the caller names the trace."""
-    trace = TRACEPARENT.fullmatch(request.headers.get("traceparent", ""))
-    return by_token(request.auth, request_id=uuid4().hex, trace_id=trace[1] if trace else "")

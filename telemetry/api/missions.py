@@ -14,11 +14,12 @@ from fleet.access import at_sites
 from fleet.actions import Refused
 from fleet.history import sentence
 from fleet.models import Event, Site
+from fleet.tokens import by_token
 from missions import actions
 from missions.models import Mission, Outcome, State
 from missions.waiting import why_waiting_all
 from telemetry.api import schemas
-from telemetry.api.bearer import found, need, origin
+from telemetry.api.bearer import found, need
 from telemetry.api.following import MAX_WAIT_S, followers
 from telemetry.api.once import once
 from telemetry.api.paging import LIMIT, MAX_LIMIT, page
@@ -104,11 +105,11 @@ def _drawn_up(request: Any, body: schemas.MissionIn) -> dict[str, Any]:
     said = body.model_dump(exclude={"run", "steps"})
     steps = [step.model_dump(exclude_none=True) for step in body.steps]
     try:
-        pk = actions.draft_mission(**said, steps=steps, by=origin(request))
+        pk = actions.draft_mission(**said, steps=steps, by=by_token(request.auth))
     except Refused as refused:
         raise Wrong(*_named(str(refused))) from refused
     if body.run and not body.needs_approval:
-        actions.queue_mission(pk, by=origin(request))
+        actions.queue_mission(pk, by=by_token(request.auth))
     return detail(pk)
 
 
@@ -165,7 +166,7 @@ def run(request: Any, mission_id: UUID, body: schemas.Seen | None = None) -> dic
     version = body.version if body else None
     return _steer(
         request, mission_id, "missions.dispatch_mission",
-        lambda: actions.queue_mission(mission_id, by=origin(request), version=version),
+        lambda: actions.queue_mission(mission_id, by=by_token(request.auth), version=version),
     )  # fmt: skip
 
 
@@ -175,14 +176,17 @@ def cancel(request: Any, mission_id: UUID, body: schemas.Reason | None = None) -
     reason = body.reason if body else ""
     return _steer(
         request, mission_id, "missions.cancel_mission",
-        lambda: actions.cancel_mission(mission_id, by=origin(request), reason=reason),
+        lambda: actions.cancel_mission(mission_id, by=by_token(request.auth), reason=reason),
     )  # fmt: skip
 
 
 @router.post("/missions/{uuid:mission_id}/pause", response=schemas.MissionDetail, summary="Ask the robot to pause it")
 def pause(request: Any, mission_id: UUID) -> dict[str, Any]:
     return _steer(
-        request, mission_id, "missions.pause_mission", lambda: actions.pause_mission(mission_id, by=origin(request))
+        request,
+        mission_id,
+        "missions.pause_mission",
+        lambda: actions.pause_mission(mission_id, by=by_token(request.auth)),
     )
 
 
@@ -191,7 +195,7 @@ def resume(request: Any, mission_id: UUID, body: schemas.Seen | None = None) -> 
     version = body.version if body else None
     return _steer(
         request, mission_id, "missions.resume_mission",
-        lambda: actions.resume_mission(mission_id, by=origin(request), version=version),
+        lambda: actions.resume_mission(mission_id, by=by_token(request.auth), version=version),
     )  # fmt: skip
 
 
@@ -206,9 +210,9 @@ def rerun(request: Any, mission_id: UUID, body: schemas.Rerun | None = None) -> 
     found(request, Mission.objects.all(), mission_id, "mission")
 
     def make() -> tuple[int, dict[str, Any]]:
-        pk = actions.rerun_mission(mission_id, by=origin(request), unfinished=asked.unfinished)
+        pk = actions.rerun_mission(mission_id, by=by_token(request.auth), unfinished=asked.unfinished)
         if asked.run:
-            actions.queue_mission(pk, by=origin(request))
+            actions.queue_mission(pk, by=by_token(request.auth))
         return 201, detail(pk)
 
     return once(request, make)

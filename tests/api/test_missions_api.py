@@ -320,6 +320,12 @@ def test_the_traces_of_caller_and_history_join(program, order):
     assert set(Event.objects.filter(aggregate__startswith="mission:").values_list("trace_id", flat=True)) == {trace}
 
 
+def test_answer_and_history_name_the_same_request(program, order):
+    answer = program("POST", "/missions", order)
+    causes = Event.objects.filter(aggregate__startswith="mission:", actor_kind="api").values_list("cause", flat=True)
+    assert set(causes) == {f"request:{answer['X-Request-Id']}"}
+
+
 def test_the_schema_names_every_path(client):
     schema = client.get("/api/v1/openapi.json").json()
     assert "/api/v1/missions/{mission_id}/cancel" in schema["paths"]
