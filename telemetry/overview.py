@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, OuterRef, Q
-from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 
@@ -15,8 +14,8 @@ from fleet.alerts import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.wording import PRESENCES, Said
 from missions.admin.mission_list import daily
-from missions.models import OPEN, DeadLetter, Mission, State
-from telemetry.models import Partition
+from missions.models import OPEN, DeadLetter, Mission
+from telemetry.partitions import somebody_works
 
 ALERTS = 12  # on the start page
 
@@ -52,12 +51,12 @@ def overview(user: Any) -> dict[str, Any]:
     if user.has_perm("fleet.view_robot"):
         robots = _robots(user)
         needs += _needs_of_robots(user)
-    if user.has_perm("missions.view_mission"):
-        missions = _missions(user)
     if user.has_perm("missions.view_deadletter"):
         needs += _dead_letters(user)
     if user.has_perm("missions.view_mission"):
-        needs += _approvals(user)
+        counted = {d["name"]: d for d in daily(at_sites(user, Mission.objects.all()), "")}
+        missions = _missions(counted)
+        needs += _approvals(counted["approval"]["count"])
     if user.has_perm("fleet.view_alert"):
         alerts = open_alerts(user)
     shown, now = alerts[:ALERTS], timezone.now()
@@ -75,18 +74,16 @@ def _alert(alert: Any, now: datetime) -> Notice:
 
 def _worker() -> list[Line]:
     """Without a worker nobody opens an alert about it, so the page looks itself."""
-    if Partition.objects.filter(until__gt=Now()).exclude(owner="").exists():
+    if somebody_works():
         return []
     words = "No worker runs: nothing that robots say is applied. Start `manage.py worker`"
     return [Line(Said("◆", "", "bad"), words, reverse("admin:index"))]
 
 
-def _approvals(user: Any) -> list[Line]:
-    waiting = Mission.objects.filter(state=State.PENDING, needs_approval=True, approved_at=None)
-    number = at_sites(user, waiting).count()
+def _approvals(number: int) -> list[Line]:
     words = f"{number} mission{'' if number == 1 else 's'} to be approved"
     url = reverse("admin:missions_mission_changelist")
-    return [Line(Said("△", "", "warn"), words, f"{url}?shown=approve")] if number else []
+    return [Line(Said("△", "", "warn"), words, f"{url}?shown=approval")] if number else []
 
 
 def _robots(user: Any) -> list[Tile]:
@@ -96,9 +93,8 @@ def _robots(user: Any) -> list[Tile]:
     return [Tile(counts.get(p, 0), said.word, f"{url}?presence__exact={p}", said) for p, said in PRESENCES.items()]
 
 
-def _missions(user: Any) -> list[Tile]:
+def _missions(counted: dict[str, dict[str, Any]]) -> list[Tile]:
     """The daily filters of the list of missions, with the same numbers."""
-    counted = {d["name"]: d for d in daily(at_sites(user, Mission.objects.all()), "")}
     shapes = {
         "waiting": ("○", "ok"),
         "running": ("▶", "ok"),
@@ -133,7 +129,7 @@ def _needs_of_robots(user: Any) -> list[Line]:
         (found["faults"], bad, "with a fault", "held=fault"),
         (found["lost"], bad, "offline with a mission", f"presence__exact={Presence.OFFLINE}"),
         (kinds.get(HoldKind.STOPPED, 0), bad, "stopped by a person, until released", "held=yes"),
-        (kinds.get(HoldKind.MAINTENANCE, 0), warn, "in maintenance", "held=yes"),
+        (kinds.get(HoldKind.MAINTENANCE, 0), warn, "in maintenance", "held=maintenance"),
     ]
     return [Line(said, f"{n} {_robot(n)} {words}", f"{url}?{query}") for n, said, words, query in lines if n]
 

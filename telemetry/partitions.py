@@ -11,6 +11,9 @@ and a worker that is merely busy keeps what it has.
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from telemetry.models import Partition
 
 LEASE_S = 5.0  # a worker that is frozen, or cut off without a word, counts as alive this long
 TEND_S = 0.3  # how often an owner renews, and how soon it sees that another was killed
@@ -33,6 +36,18 @@ def hold(partition: int, fence: int) -> None:
         cursor.execute("SELECT 1 FROM telemetry_partition WHERE id = %s AND fence = %s FOR SHARE", [partition, fence])
         if cursor.fetchone() is None:
             raise Lost(f"partition {partition} has a newer owner than fence {fence}")
+
+
+def somebody_works() -> bool:
+    """Does any worker own a partition now?"""
+    return Partition.objects.filter(until__gt=Now()).exclude(owner="").exists()
+
+
+def living() -> int:
+    """How many workers there are."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {_LIVING}")
+        return int(cursor.fetchone()[0])
 
 
 class Partitions:

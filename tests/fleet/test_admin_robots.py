@@ -13,6 +13,7 @@ from fleet.history import by_user
 from fleet.models import Event, Hold, Robot, RobotCredential
 from fleet.site_actions import add_place
 from missions import actions as missions
+from missions.models import Mission
 from telemetry.simulator.robot import Config
 from tests.actors import STEPS, SYSTEM, online
 
@@ -175,6 +176,23 @@ def test_the_start_page_counts_what_the_user_may_see(client, supervisor, outside
     assert sum(t.number for t in seen["missions"]) == 1
     nobodys = overview(outsider)
     assert (nobodys["robots"], nobodys["missions"], nobodys["alerts"]) == ([], [], [])
+
+
+def test_what_waits_for_a_person_links_to_a_list_of_just_that(client, admin_person, robot, other_robot, mission):
+    from telemetry.overview import overview
+
+    by = by_user(admin_person)
+    actions.set_maintenance("RB-001", why="wheel", by=by)
+    actions.stop_robot("RB-002", by=by)
+    missions.draft_mission(title="Ask", site=robot.site, steps=STEPS, needs_approval=True, by=by)
+    client.force_login(admin_person)
+    needs = {line.words: line.url for line in overview(admin_person)["needs"]}
+
+    def shown(words):
+        return [str(row.pk) for row in client.get(needs[words]).context["cl"].result_list]
+
+    assert shown("1 robot in maintenance") == ["RB-001"]
+    assert shown("1 mission to be approved") == [str(Mission.objects.get(title="Ask").pk)]
 
 
 def test_a_robot_list_asks_as_much_for_many_as_for_few(client, auditor, admin_person, site, brand):

@@ -84,7 +84,7 @@ def test_readyz_answers_when_the_database_does_not(client, monkeypatch):
         raise DatabaseError("connection\nrefused")
 
     monkeypatch.setattr(triggers, "problems", down)
-    monkeypatch.setattr(health.Partition.objects, "filter", down)
+    monkeypatch.setattr(Partition.objects, "filter", down)
     response = client.get("/readyz")
     assert response.status_code == 503
     assert set(response.json()["missing"]) == {"database", "worker"}

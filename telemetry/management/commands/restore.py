@@ -55,12 +55,8 @@ class Command(BaseCommand):
         call_command("check_invariants", stdout=self.stdout, stderr=self.stderr)
 
     def _refuse_running(self) -> None:
-        if "telemetry_workerprocess" not in connection.introspection.table_names():
-            return
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT count(*) FROM {partitions._LIVING}")
-            if cursor.fetchone()[0]:
-                raise CommandError("A worker works on this database. Stop web and workers, then restore.")
+        if "telemetry_workerprocess" in connection.introspection.table_names() and partitions.living():
+            raise CommandError("A worker works on this database. Stop web and workers, then restore.")
 
     def _empty(self, allowed: bool) -> None:
         try:
