@@ -7,6 +7,7 @@ from django import forms
 from django.db import transaction
 
 from fleet.actions import Refused
+from fleet.refusals import to_field
 from missions import plans
 from missions.choices import Choices
 from missions.command_types import MAX_TIMEOUT_S, TYPES
@@ -135,8 +136,7 @@ def _agree(form: MissionForm, steps: list[dict[str, Any]], mission_id: UUID | No
             plans.checked(**said, steps=steps)
             plans.checked_after(form.cleaned_data.get("after", ()), said["site"], mission_id)
     except Refused as refused:
-        name, _, reason = str(refused).partition(": ")
-        form.add_error(name if name in form.fields else None, reason if name in form.fields else str(refused))
+        to_field(form, refused)
 
 
 def blank(initial: dict[str, Any], rows: list[dict[str, Any]], choices: Choices) -> tuple[MissionForm, Any]:

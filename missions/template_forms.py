@@ -15,6 +15,7 @@ from missions.templates import MAX_PARAMETERS, SAMPLE, typed
 from missions.templates import TYPES as PARAMETER_TYPES
 
 PARAMETERS = "parameters"
+VALUE = "value-"  # before the name of a parameter: its input
 
 
 class TemplateForm(forms.Form):
@@ -148,7 +149,7 @@ class UseForm(forms.Form):
         for parameter in template.parameters:
             field = kinds[parameter["type"]]()
             field.label, field.initial = parameter["label"], parameter["default"]
-            self.fields[f"value-{parameter['name']}"] = field
+            self.fields[f"{VALUE}{parameter['name']}"] = field
         groups = [
             (label, [(pk, words) for pk, words in robots if choices.robots[pk].site_id == template.site_id])
             for label, robots in choices.grouped_robots()
@@ -159,4 +160,4 @@ class UseForm(forms.Form):
         )  # fmt: skip
 
     def values(self) -> dict[str, Any]:
-        return {n.removeprefix("value-"): v for n, v in self.cleaned_data.items() if n.startswith("value-")}
+        return {n.removeprefix(VALUE): v for n, v in self.cleaned_data.items() if n.startswith(VALUE)}

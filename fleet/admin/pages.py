@@ -22,8 +22,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 
 from fleet import access, actions
-from fleet.admin.words import to_field
 from fleet.commit import Conflict
+from fleet.refusals import in_words, to_field
 
 
 class SeenFilter(admin.RelatedFieldListFilter):
@@ -181,10 +181,7 @@ class PageAdmin(KeptAdmin):
             try:
                 pk, sentence = self.save_forms(request, row, forms)
             except (actions.Refused, Conflict) as error:
-                if isinstance(error, actions.Refused):
-                    to_field(forms["form"], error)
-                else:
-                    forms["form"].add_error(None, _reported(error))
+                to_field(forms["form"], error)
             else:
                 messages.success(request, sentence)
                 return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(pk)]))
@@ -232,7 +229,7 @@ class PageAdmin(KeptAdmin):
             try:
                 answer = button.run(request, row)
             except (actions.Refused, Conflict) as error:
-                messages.error(request, _reported(error))
+                messages.error(request, in_words(error))
             else:
                 if isinstance(answer, HttpResponse):
                     return answer
@@ -262,9 +259,3 @@ def seen_version(request: HttpRequest) -> int:
         return int(request.POST["version"])
     except (KeyError, ValueError):
         raise actions.Refused("This page is out of date: look at it again, then repeat.") from None
-
-
-def _reported(error: Exception) -> str:
-    if isinstance(error, Conflict):
-        return "Somebody changed it at the same moment: look at it again, then repeat."
-    return str(error)

@@ -10,6 +10,7 @@ from django.utils.dateparse import parse_datetime
 from fleet import actions
 from fleet.history import by_user
 from fleet.models import Robot
+from fleet.refusals import named
 
 SHIFT_BEGINS_H = 6  # UTC: when robots that are out "until Monday" are wanted again
 
@@ -30,7 +31,7 @@ def maintain(request: HttpRequest, robot: Robot) -> str:
     try:
         actions.set_maintenance(robot.pk, why=request.POST.get("reason", ""), until=until, by=by_user(request.user))
     except actions.Refused as refused:
-        raise actions.Refused(str(refused).split(": ", 1)[-1]) from refused
+        raise actions.Refused(named(refused)[1]) from refused
     ends = f"until {until:%A %d %B, %H:%M} UTC" if until else "until someone releases it"
     return f"{robot.pk} is in maintenance {ends}. It gets no new work; what it is at goes on."
 

@@ -12,11 +12,11 @@ from django.views.decorators.http import require_safe
 from fleet import site_actions as actions
 from fleet.access import at_sites, may
 from fleet.actions import Refused
-from fleet.admin.words import to_field
 from fleet.drawing import drawing
 from fleet.history import by_user
 from fleet.maps import picture_of
 from fleet.models import MapImage, Site
+from fleet.refusals import to_field
 
 M = {"step": "any"}  # metres and radians have as many digits as it takes
 

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from fleet import access
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
+from fleet.refusals import in_words
 from missions import actions
 from missions.admin.mission_buttons import number_of
 from missions.models import Mission
@@ -137,10 +138,8 @@ def _do(request: HttpRequest, bulk: Bulk, rows: Iterable[Mission], text: str) ->
             if not access.may(request.user, bulk.permission, mission.site_id):
                 raise actions.Refused("You may not do this at its site.")
             done.append((mission, bulk.run(mission, by, text), ""))
-        except Conflict:
-            done.append((mission, "refused", "Somebody changed it at the same moment. Look at it again, then repeat."))
-        except actions.Refused as refused:
-            done.append((mission, "refused", str(refused)))
+        except (actions.Refused, Conflict) as error:
+            done.append((mission, "refused", in_words(error)))
     return done
 
 

@@ -8,7 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from fleet.admin.pages import Button, seen_version
+from fleet.commit import Conflict
 from fleet.history import by_user
+from fleet.refusals import in_words
 from missions import actions
 from missions.models import FINAL, Mission, State
 from missions.wording import is_open
@@ -17,6 +19,16 @@ from missions.wording import is_open
 def _run(request: HttpRequest, mission: Mission) -> str:
     said = actions.queue_mission(mission.pk, by=by_user(request.user), version=seen_version(request))
     return f"“{mission.title}” {said}."
+
+
+def run_now(request: HttpRequest, mission_id: UUID) -> str:
+    """Run one that was just stored, and say so. It is stored either way; a refusal is a message of its own."""
+    try:
+        said = actions.queue_mission(mission_id, by=by_user(request.user))
+    except (actions.Refused, Conflict) as error:
+        messages.warning(request, f"Not run: {in_words(error)}")
+        return ""
+    return f"{said[:1].upper()}{said[1:].rstrip('.')}."
 
 
 def _approve(request: HttpRequest, mission: Mission) -> str:

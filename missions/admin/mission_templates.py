@@ -11,13 +11,14 @@ from django.urls import URLPattern, path, reverse
 
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import timeline
-from fleet.commit import Conflict
 from fleet.history import by_user
+from fleet.refusals import to_field
 from missions import actions, templates
+from missions.admin.mission_buttons import run_now
 from missions.choices import choices_for
 from missions.command_types import TYPES
 from missions.models import Template
-from missions.template_forms import UseForm, blank, bound, parameters_of, problems
+from missions.template_forms import VALUE, UseForm, blank, bound, parameters_of, problems
 from missions.templates import TYPES as PARAMETER_TYPES
 
 
@@ -139,23 +140,15 @@ class TemplateAdmin(PageAdmin):
             try:
                 return self._make(request, row, form)
             except actions.Refused as refused:
-                name, _, reason = str(refused).partition(": ")
-                field = f"value-{name}" if f"value-{name}" in form.fields else name if name in form.fields else None
-                form.add_error(field, reason if field else str(refused))
+                to_field(form, refused, VALUE)
         context = {"row": row, "form": form, "steps": steps_in_words(row), "may_run": may_run}
         return self._render(request, "admin/drover/mission_from_template.html", row, context)
 
     def _make(self, request: HttpRequest, row: Template, form: UseForm) -> HttpResponse:
         by, robot = by_user(request.user), form.cleaned_data["robot"] or None
         pk = templates.mission_of_template(row.pk, form.values(), by=by, robot=robot)
-        said = "It is drawn up. It moves nothing until it is run."
-        if "_run" in request.POST:
-            try:
-                words = actions.queue_mission(pk, by=by)
-                said = f"It is drawn up. {words[:1].upper()}{words[1:].rstrip('.')}."
-            except (actions.Refused, Conflict) as refused:
-                messages.warning(request, f"Not run: {refused}")
-        messages.success(request, said)
+        more = run_now(request, pk) if "_run" in request.POST else "It moves nothing until it is run."
+        messages.success(request, f"It is drawn up. {more}".strip())
         return redirect(reverse("admin:missions_mission_change", args=[pk]))
 
 

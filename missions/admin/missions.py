@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
@@ -19,11 +19,10 @@ from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago
-from fleet.commit import Conflict
 from fleet.history import by_user
 from missions import actions
 from missions.admin.bulk import offered
-from missions.admin.mission_buttons import BUTTONS
+from missions.admin.mission_buttons import BUTTONS, run_now
 from missions.admin.mission_list import MissionList, ShownFilter, daily
 from missions.admin.mission_page import page_context
 from missions.choices import choices_for
@@ -164,17 +163,8 @@ class MissionAdmin(PageAdmin):
             actions.edit_mission(row.pk, version=version, **said, by=by)
             pk, sentence = row.pk, f"“{said['title']}” is changed."
         if run:
-            return pk, f"{sentence} {self._run_now(request, pk)}".strip()
+            return pk, f"{sentence} {run_now(request, pk)}".strip()
         return pk, f"{sentence} It moves nothing until it is run."
-
-    def _run_now(self, request: HttpRequest, pk: Any) -> str:
-        """The mission is stored either way; a refusal is a message of its own."""
-        try:
-            said = actions.queue_mission(pk, by=by_user(request.user))
-        except (actions.Refused, Conflict) as refused:
-            messages.warning(request, f"Not run: {refused}")
-            return ""
-        return f"{said[:1].upper()}{said[1:].rstrip('.')}."
 
     def offer(self, request: HttpRequest, row: Any) -> list[Button]:
         """With numbers and names in what they ask."""

@@ -14,6 +14,7 @@ from fleet.access import at_sites
 from fleet.actions import Refused
 from fleet.history import sentence
 from fleet.models import Event, Site
+from fleet.refusals import named
 from fleet.tokens import by_token
 from missions import actions
 from missions.models import Mission, Outcome, State
@@ -107,16 +108,11 @@ def _drawn_up(request: Any, body: schemas.MissionIn) -> dict[str, Any]:
     try:
         pk = actions.draft_mission(**said, steps=steps, by=by_token(request.auth))
     except Refused as refused:
-        raise Wrong(*_named(str(refused))) from refused
+        field, reason = named(refused)
+        raise Wrong(field or "body", reason) from refused
     if body.run and not body.needs_approval:
         actions.queue_mission(pk, by=by_token(request.auth))
     return detail(pk)
-
-
-def _named(sentence: str) -> tuple[str, str]:
-    """ "Step 2, place: There is none." names its field before the colon."""
-    field, colon, reason = sentence.partition(": ")
-    return (field, reason) if colon else ("body", sentence)
 
 
 @router.get("/missions/{uuid:mission_id}", response=schemas.MissionDetail, summary="One mission; follow it")

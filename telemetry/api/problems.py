@@ -11,6 +11,7 @@ from ninja.errors import HttpError, ValidationError
 
 from fleet.actions import Refused
 from fleet.commit import Conflict
+from fleet.refusals import in_words
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +90,6 @@ def handle(api: NinjaAPI) -> None:
     api.add_exception_handler(Wrong, _wrong)
     api.add_exception_handler(Http404, lambda request, error: problem(404, str(error)))
     api.add_exception_handler(Refused, lambda request, error: problem(409, str(error)))
-    api.add_exception_handler(
-        Conflict,
-        lambda request, error: problem(409, "Somebody changed it at the same moment. Look again, then repeat."),
-    )
+    api.add_exception_handler(Conflict, lambda request, error: problem(409, in_words(error)))
     api.add_exception_handler(DatabaseError, _database)
     api.add_exception_handler(DataError, _data)

@@ -8,8 +8,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from fleet.brand_actions import edit_brand
+from fleet.commit import Conflict
 from fleet.history import by_user
 from fleet.models import Event, Robot
+from fleet.refusals import MOVED_ON
 from fleet.site_actions import add_place, rename_site
 from missions import actions, facts
 from missions.ledger import Ledger
@@ -87,6 +89,16 @@ def test_a_mission_that_needs_approval_is_saved_and_says_so(client, supervisor, 
     said = [str(message) for message in answer.context["messages"]]
     assert said[0].startswith("Not run: It needs approval before it can run.")
     assert Mission.objects.get().queued_at is None
+
+
+def test_a_lost_race_is_said_in_words(client, supervisor, robot, monkeypatch):
+    def lost(*_, **__):
+        raise Conflict("1 of 1 mission rows had moved on")
+
+    monkeypatch.setattr(actions, "queue_mission", lost)
+    client.force_login(supervisor)
+    answer = client.post(ADD, head(robot, _run="1") | rows(DRIVE), follow=True)
+    assert str(next(iter(answer.context["messages"]))) == f"Not run: {MOVED_ON}"
 
 
 @pytest.mark.parametrize(
