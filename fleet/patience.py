@@ -1,4 +1,4 @@
-"""What daphne does not bound by itself: how large the body of a request may be, and how long it may take to come.
+"""What daphne does not bound by itself: how large a body may be, how long it may take, and what a failed application costs.
 
 daphne reads a body to its end before it calls an application, so no application can refuse one in time.
 """
@@ -18,6 +18,20 @@ def install() -> None:
     module: Any = importlib.import_module("daphne.http_protocol")
     if not hasattr(module.WebRequest, "patience"):
         module.WebRequest = _bounded(module.WebRequest)  # looked up anew for each connection
+        _tame(importlib.import_module("daphne.ws_protocol").WebSocketProtocol)
+
+
+def _tame(socket_class: Any) -> None:
+    """Whatever daphne cannot tell a socket of a failed application, its task that looks after all connections goes on."""
+    tell = socket_class.handle_exception
+
+    def handle_exception(self: Any, exception: BaseException) -> None:
+        try:
+            tell(self, exception)
+        except Exception:
+            self.transport.abortConnection()
+
+    socket_class.handle_exception = handle_exception
 
 
 def _bounded(request_class: Any) -> Any:
@@ -50,6 +64,16 @@ def _bounded(request_class: Any) -> Any:
         def connectionLost(self, reason: Any) -> None:
             self._calm()
             super().connectionLost(reason)
+
+        def handle_exception(self, exception: BaseException) -> None:
+            """The application has failed. When its answer has begun, the end is missing, and the client must see that.
+
+            daphne would begin a second answer, and its refusal ends the task that looks after all connections.
+            """
+            if self._response_started and self.channel is not None:
+                self.channel.transport.abortConnection()
+            elif not self.finished:
+                super().handle_exception(exception)
 
         def _calm(self) -> None:
             if self.patience is not None and self.patience.active():
