@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from fleet.actions import Refused, accepted_text
@@ -287,9 +288,13 @@ def _known(mission_id: UUID) -> Mission:
 
 
 def _wrote(change: Change, by: Origin) -> bool:
-    """Whether this actor drew it up or edited it."""
+    """Whether this actor drew it up or edited it, themselves or by an API token of theirs."""
     written = Event.objects.filter(aggregate=change.name, kind__in=("mission.drafted", "mission.edited"))
-    return written.filter(actor_kind=by.actor_kind, actor_id=by.actor_id).exists()
+    person = by.actor_id.partition("/")[0]  # a token is `<person>/<number>`
+    if by.actor_kind not in ("user", "api"):
+        return written.filter(actor_kind=by.actor_kind, actor_id=by.actor_id).exists()
+    mine = Q(actor_kind="user", actor_id=person) | Q(actor_kind="api", actor_id__startswith=f"{person}/")
+    return written.filter(mine).exists()
 
 
 def _is_superuser(by: Origin) -> bool:

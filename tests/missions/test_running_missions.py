@@ -9,7 +9,8 @@ from django.utils import timezone
 from fleet import triggers
 from fleet.actions import Refused, enrol_robot, set_maintenance, stop_robot
 from fleet.history import by_user
-from fleet.models import Brand, Event
+from fleet.models import ApiToken, Brand, Event
+from fleet.tokens import by_token, issue_token
 from missions import actions
 from missions.decide import WAITS_LONG_S
 from missions.facts import Accepted, Cancel, Cancelled, Delivered, Finished, StepCompleted, StepFailed
@@ -288,3 +289,12 @@ def test_a_hold_says_until_when(mission):
     set_maintenance("RB-001", why="new tyres", until=until, by=SYSTEM)
     said = actions.queue_mission(mission.pk, by=SYSTEM)
     assert said == f"waits: Ella is on hold. Maintenance by test until {until:%d %b %H:%M} UTC: new tyres"
+
+
+def test_nobody_approves_what_a_token_of_theirs_drew_up(site, robot, supervisor, admin_person):
+    issue_token(supervisor, label="wms", scopes=["missions:write"], by=SYSTEM)
+    by = by_token(ApiToken.objects.get(person=supervisor.pk))
+    pk = actions.draft_mission(title="Fetch", site=site, steps=STEPS, needs_approval=True, by=by)
+    with pytest.raises(Refused, match="drew up or edited themselves"):
+        actions.approve_mission(pk, by=by_user(supervisor))
+    actions.approve_mission(pk, by=by_user(admin_person))
