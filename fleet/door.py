@@ -11,11 +11,23 @@ from django.contrib import admin
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.urls import reverse
+from django.urls import path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
 
 METHODS = ("GET", "HEAD", "POST")
 # sign-in, sign-out and passwords are the whole site's; "view on site" tells everybody whether an object exists
 LEFT_OUT = {"login", "logout", "password_change", "password_change_done", "view_on_site"}
+
+
+@never_cache
+@require_http_methods(METHODS)
+def to_sign_in(request: HttpRequest) -> HttpResponse:
+    """Where other Django sites have their sign-in, and bookmarks and scripts look for it: ours, and then where they wanted."""
+    wanted = request.GET.get("next", "")
+    safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure())
+    return redirect_to_login(wanted if safe else reverse("admin:index"))
 
 
 class Door(admin.AdminSite):
@@ -26,7 +38,8 @@ class Door(admin.AdminSite):
     enable_nav_sidebar = False  # lists need the width; the top bar has what people open daily
 
     def get_urls(self) -> list[Any]:
-        return [url for url in super().get_urls() if getattr(url, "name", None) not in LEFT_OUT]
+        kept = [url for url in super().get_urls() if getattr(url, "name", None) not in LEFT_OUT]
+        return [path("login/", to_sign_in, name="login"), *kept]
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Callable[..., HttpResponse]:
         inner = super().admin_view(view, cacheable)

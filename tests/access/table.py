@@ -112,6 +112,7 @@ def everywhere(roles: frozenset[str]) -> Rule:
 NOT_ALLOWED = Rule(always=METHOD)
 NOT_THERE = Rule(always=ABSENT)
 PUBLIC = Rule(public=True)
+TO_SIGN_IN = Rule(always=LOGIN)
 ROBOTS = Rule(robots=True)
 PROGRAM = Rule(programs=True)
 PROGRAM_HERE = Rule(programs=True, about="here")
@@ -205,6 +206,7 @@ LINES = {
     "readyz": Line(get=PUBLIC),
     "metrics": Line(get=PUBLIC),
     "login/": Line(get=PUBLIC, post=PUBLIC),
+    "admin/login/": Line(get=TO_SIGN_IN, post=TO_SIGN_IN),
     "logout/": Line(post=PUBLIC),
     # one's own account: everybody who can sign in
     "account/": Line(get=may(EVERYBODY)),

@@ -103,3 +103,16 @@ def test_a_deactivated_person_cannot_enter(client, supervisor):
 def test_behind_proxies_the_address_is_what_the_outermost_of_ours_saw(rf, settings, proxies, forwarded, address):
     settings.PROXIES = proxies
     assert address_of(rf.get("/", HTTP_X_FORWARDED_FOR=forwarded)) == address
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize(
+    ("wanted", "then"),
+    [("/fleet/?site=1", "/fleet/%3Fsite%3D1"), ("", "/admin/"), ("//evil.example/", "/admin/"), ("https://evil.example", "/admin/")],
+)  # fmt: skip
+def test_the_usual_address_of_a_sign_in_leads_to_ours_and_then_on(client, supervisor, method, wanted, then):
+    for signed_in in (False, True):
+        if signed_in:
+            client.force_login(supervisor)
+        answer = getattr(client, method)("/admin/login/", query_params={"next": wanted})
+        assert (answer.status_code, answer["Location"]) == (302, f"/login/?next={then}")
