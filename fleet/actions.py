@@ -7,7 +7,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, OperationalError, connection, transaction
@@ -23,6 +23,7 @@ from fleet.models import ROBOT_ID, Brand, Command, CommandState, Event, Robot, R
 
 MAX_REASON = 500  # characters
 LONGEST_HOLD = timedelta(days=366)
+FIRST_TIME, END_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)  # of what people may say
 AT_ONCE = 25  # robots in one transaction
 WAIT_MS = 50  # for a row that somebody holds, before the next one has its turn
 GIVE_UP_S = 5.0
@@ -281,4 +282,17 @@ def _pk(thing: Any) -> int:
 def _text(text: str) -> str:
     if "\x00" in text:
         raise Refused("Text must not contain the NUL character.")
+    if not storable(text):
+        raise Refused("Text must be valid Unicode.")
     return text
+
+
+def storable(text: str) -> bool:
+    """Whether it can be written in UTF-8: half a surrogate pair, which JSON can spell, cannot."""
+    return text.isascii() or text.encode(errors="replace").decode() == text
+
+
+def kept_time(name: str, at: datetime) -> None:
+    """Refuse a time that PostgreSQL keeps and Python cannot read back, in UTC: such a row breaks each list that it is in."""
+    if not FIRST_TIME <= at < END_OF_TIME:
+        raise Refused(f"{name}: Choose a time from {FIRST_TIME:%Y} to {END_OF_TIME.year - 1}.")

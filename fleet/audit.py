@@ -18,6 +18,7 @@ from django.db.models.functions import Cast, Concat
 from django.utils import timezone
 
 from fleet.access import at_sites
+from fleet.actions import END_OF_TIME
 from fleet.history import AGGREGATES, KINDS
 from fleet.models import Event, Site
 
@@ -128,7 +129,7 @@ def bounds(said: dict[str, Any], now: datetime) -> tuple[datetime | None, dateti
             return today - timedelta(days=6), None
         case "between":
             end = said.get("end")
-            return said.get("start"), end + timedelta(seconds=1) if end else None
+            return said.get("start"), min(end, END_OF_TIME) + timedelta(seconds=1) if end else None
     return None, None
 
 

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet import site_rules as rules
-from fleet.actions import Refused
+from fleet.actions import Refused, storable
 from fleet.columns import checked_name, next_pk, number
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
@@ -86,8 +86,8 @@ def checked_place(
     """What is stored of a place. Raises `Refused` that begins with the column."""
     known = {str(brand): text for brand, node in (nodes or {}).items() if (text := str(node).strip())}
     for text in known.values():
-        if len(text) > MAX_NODE or "\x00" in text:
-            raise Refused(f"nodes: A node id has at most {MAX_NODE} characters, and no NUL.")
+        if len(text) > MAX_NODE or "\x00" in text or not storable(text):
+            raise Refused(f"nodes: A node id has at most {MAX_NODE} characters of valid Unicode, and no NUL.")
     return (
         checked_name("name", name),
         number("x", x, -FAR_M, FAR_M, "metres"),

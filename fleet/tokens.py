@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from fleet.actions import Refused, digest_of
+from fleet.actions import Refused, digest_of, kept_time
 from fleet.commit import commit, load
 from fleet.history import AGGREGATES, Change, Origin, asked_by
 from fleet.models import ApiToken
@@ -43,6 +43,8 @@ def issue_token(
     now = timezone.now()
     if expires_at is not None and expires_at <= now:
         raise Refused("expires_at: Choose a time that is still to come.")
+    if expires_at is not None:
+        kept_time("expires_at", expires_at)
     token = f"drover_api_{secrets.token_urlsafe(32)}"
     with transaction.atomic():
         change = _person(user.pk, by, now)

@@ -1,5 +1,6 @@
 """What a request to draw up a mission may say: checked here once, for people, programs, templates and reruns."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -8,8 +9,8 @@ from uuid import UUID
 from django.db import connection
 from django.utils import timezone
 
-from fleet.actions import Refused
-from fleet.models import Brand, Place, Robot, Site
+from fleet.actions import Refused, kept_time, storable
+from fleet.models import ROBOT_ID, Brand, Place, Robot, Site
 from missions import command_types
 from missions.command_types import Invalid
 from missions.models import Importance, Mission, State
@@ -63,6 +64,8 @@ def checked_title(title: str) -> str:
     title = title.strip()
     if "\x00" in title:
         raise Refused("title: Text must not contain the NUL character.")
+    if not storable(title):
+        raise Refused("title: Text must be valid Unicode.")
     if not 1 <= len(title) <= 200:
         raise Refused("title: Give it a title of at most 200 characters.")
     return title
@@ -116,6 +119,8 @@ def _checked_times(not_before: datetime | None, expires_at: datetime | None) -> 
     for name, at in (("not_before", not_before), ("expires_at", expires_at)):
         if at is not None and timezone.is_naive(at):
             raise Refused(f"{name}: Say in which time zone.")
+        if at is not None:
+            kept_time(name, at)
     if expires_at is not None and expires_at <= timezone.now():
         raise Refused("expires_at: That time has passed.")
     if not_before is not None and expires_at is not None and expires_at <= not_before:
@@ -125,11 +130,11 @@ def _checked_times(not_before: datetime | None, expires_at: datetime | None) -> 
 def _checked_robot(robot: Robot | str | None, site_id: int) -> Robot | None:
     if not robot:
         return None
-    chosen = Robot.objects.select_related("brand", "site").filter(pk=getattr(robot, "pk", robot)).first()
-    if chosen is None:
-        raise Refused(f"robot: There is no robot {robot}.")
-    if chosen.site_id != site_id:
-        raise Refused(f"robot: {chosen} works at {chosen.site}. Choose a robot of the mission's site.")
+    robot_id = str(getattr(robot, "pk", robot))
+    known = Robot.objects.select_related("brand").filter(pk=robot_id, site=site_id)
+    chosen = known.first() if re.fullmatch(ROBOT_ID, robot_id) else None
+    if chosen is None:  # what is elsewhere is not told apart from what is not
+        raise Refused(f"robot: There is no robot {robot_id[:64]} at this site. Choose one of the mission's site.")
     return chosen
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import get_fields_from_path, quote, unquote
+from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError
 from django.db.models import QuerySet
@@ -92,6 +93,8 @@ class KeptAdmin(admin.ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if any("\x00" in value for values in request.GET.lists() for value in (values[0], *values[1])):
             return redirect(request.path)  # PostgreSQL cannot compare with NUL
+        if any(name.endswith("__year") and not 1 <= _int(value) <= 9999 for name, value in request.GET.items()):
+            return redirect(f"{request.path}?{ERROR_FLAG}=1")  # as Django answers whatever else it cannot compare with
         said = {"title": capfirst(self.opts.verbose_name_plural), "nothing": self.nothing, "first": self.first}
         return super().changelist_view(request, said | (extra_context or {}))
 
@@ -259,3 +262,7 @@ def seen_version(request: HttpRequest) -> int:
         return int(request.POST["version"])
     except (KeyError, ValueError):
         raise actions.Refused("This page is out of date: look at it again, then repeat.") from None
+
+
+def _int(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -68,7 +68,7 @@ def _database(request: HttpRequest, error: DatabaseError) -> HttpResponse:
     return problem(503, "The database does not answer. Nothing was done; send it again.")
 
 
-def _data(request: HttpRequest, error: DataError) -> HttpResponse:
+def _data(request: HttpRequest, error: DataError | UnicodeEncodeError) -> HttpResponse:
     return problem(422, "It holds text or a number that cannot be stored or compared, such as the NUL character.")
 
 
@@ -93,3 +93,4 @@ def handle(api: NinjaAPI) -> None:
     api.add_exception_handler(Conflict, lambda request, error: problem(409, in_words(error)))
     api.add_exception_handler(DatabaseError, _database)
     api.add_exception_handler(DataError, _data)
+    api.add_exception_handler(UnicodeEncodeError, _data)  # half a surrogate pair, which JSON can spell

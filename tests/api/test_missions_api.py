@@ -10,6 +10,7 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.utils import timezone
 
+from fleet.actions import enrol_robot
 from fleet.history import by_user
 from fleet.models import ApiRequest, Event
 from missions import actions
@@ -330,3 +331,27 @@ def test_the_schema_names_every_path(client):
     schema = client.get("/api/v1/openapi.json").json()
     assert "/api/v1/missions/{mission_id}/cancel" in schema["paths"]
     assert "/api/v1/sites/{site_id}/stop" in schema["paths"]
+
+
+@pytest.mark.parametrize("name", ["not_before", "expires_at"])
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "9999-01-01T00:00:00Z"])
+def test_a_time_that_could_not_be_read_back_is_refused(program, site, robot, name, at):
+    answer = program("POST", "/missions", {"title": "x", "site": site.pk, "steps": DRIVE, name: at})
+    assert (answer.status_code, answer.said["errors"][0]["field"]) == (422, name)
+    assert program("GET", "/missions").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"title": "\ud800"}, {"robot": "\ud800"}, {"robot": "\x00"}, {"title": "a\x00"}, {"steps": [{"command": "\ud800"}]}]
+)  # fmt: skip
+def test_text_that_cannot_be_stored_is_refused(program, site, robot, wrong):
+    assert program("POST", "/missions", {"title": "x", "site": site.pk, "steps": DRIVE} | wrong).status_code == 422
+
+
+def test_a_robot_of_another_site_is_not_told_apart_from_none(program, other_site, site, robot, brand):
+    enrol_robot(id="RB-900", name="Hidden", site=other_site, brand=brand, by=SYSTEM)
+    said = [
+        program("POST", "/missions", {"title": "x", "site": site.pk, "steps": DRIVE, "robot": name}).said
+        for name in ("RB-900", "RB-901")
+    ]
+    assert str(said[0]).replace("RB-900", "RB-901") == str(said[1]) and "Hidden" not in str(said[0])

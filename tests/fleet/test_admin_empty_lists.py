@@ -36,3 +36,11 @@ def test_a_search_without_a_hit_leads_back(client, admin_person, site, brand, pa
 def test_the_list_of_tokens_is_called_api_tokens(client, admin_person):
     client.force_login(admin_person)
     assert "<h1>API tokens</h1>" in client.get("/admin/fleet/apitoken/").content.decode()
+
+
+@pytest.mark.parametrize("year", ["0", "-1", "99999"])
+@pytest.mark.parametrize("page", ["fleet/command", "missions/template", "missions/deadletter", "missions/mission"])
+def test_a_year_that_the_calendar_has_not_is_answered(client, admin_person, page, year):
+    client.force_login(admin_person)
+    answer = client.get(f"/admin/{page}/", {"created_at__year": year})
+    assert (answer.status_code, answer["Location"]) == (302, f"/admin/{page}/?e=1")

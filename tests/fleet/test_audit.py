@@ -314,3 +314,9 @@ def test_find_who_aborted_yesterdays_mission_and_why_and_export_it(aborted, audi
     assert len(rows) == 3
     assert "Ana" in rows[2]
     assert "wrong pallet" in rows[2]
+
+
+@pytest.mark.parametrize("name", ["start", "end"])
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"])
+def test_times_at_the_edges_of_the_calendar_are_answered(client, auditor, aborted, name, at):
+    page(client, auditor, **{name: at})
