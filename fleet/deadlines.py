@@ -1,4 +1,4 @@
-"""Deadlines of a robot: a pure function of its columns, as for missions (I5, I6)."""
+"""Deadlines of a row: a pure function of its columns (I5, I6). Here with those of a robot."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,12 +18,12 @@ class Deadline(NamedTuple):
     then: str
 
 
-def deadlines(robot: Any) -> list[Deadline]:
-    """Open deadlines, the earliest first."""
-    found = [(kind, getattr(robot, f"{kind}_due_at"), then) for kind, then in KINDS]
+def deadlines(row: Any, kinds: tuple[tuple[str, str], ...] = KINDS) -> list[Deadline]:
+    """Open deadlines, the earliest first. `kinds`: the table of what can be due for such a row."""
+    found = [(kind, getattr(row, f"{kind}_due_at"), then) for kind, then in kinds]
     return sorted((Deadline(*row) for row in found if row[1] is not None), key=lambda d: d.due_at)
 
 
-def next_due_at(robot: Any) -> datetime | None:
-    """When the robot needs a look if nothing is heard; null when nothing is open."""
-    return min((d.due_at for d in deadlines(robot)), default=None)
+def next_due_at(row: Any, kinds: tuple[tuple[str, str], ...] = KINDS) -> datetime | None:
+    """When the row needs a look if nothing is heard; null when nothing is open."""
+    return min((d.due_at for d in deadlines(row, kinds)), default=None)

@@ -1,7 +1,10 @@
 """Deadlines of a mission: a pure function of its columns (I5, I6)."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
+
+from fleet import deadlines as rules
+from fleet.deadlines import Deadline
 
 KINDS = (
     # column,          what happens when it passes
@@ -19,20 +22,11 @@ KINDS = (
 )
 
 
-class Deadline(NamedTuple):
-    """`due_at` is absolute; `then` says in words what will happen."""
-
-    kind: str
-    due_at: datetime
-    then: str
-
-
 def deadlines(mission: Any) -> list[Deadline]:
     """Open deadlines, the earliest first."""
-    found = [(kind, getattr(mission, f"{kind}_due_at"), then) for kind, then in KINDS]
-    return sorted((Deadline(*row) for row in found if row[1] is not None), key=lambda d: d.due_at)
+    return rules.deadlines(mission, KINDS)
 
 
 def next_due_at(mission: Any) -> datetime | None:
     """When the mission needs a look if nothing is heard; null when nothing is open."""
-    return min((d.due_at for d in deadlines(mission)), default=None)
+    return rules.next_due_at(mission, KINDS)
