@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
 from fleet.audit import About, abouts, in_chunks
+from fleet.csv_table import harmless
 from fleet.history import sentence
 from fleet.models import Event, Site
 
@@ -21,7 +22,6 @@ FIELDS = (
     "recorded_at", "occurred_at", "site", "about", "about_id", "about_name", "seq", "kind", "what", "state_from",
     "state_to", "actor_kind", "actor_id", "actor_name", "reason", "cause", "trace_id", "span_id", "data", "hash",
 )  # fmt: skip
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet would run
 
 
 class Streamed(StreamingHttpResponse):
@@ -85,16 +85,11 @@ def as_csv(events: QuerySet[Event]) -> Iterator[str]:
     writer = csv.writer(out)
     writer.writerow(FIELDS)
     for rows in _rows(events):
-        writer.writerows([[harmless(value) for value in one.values()] for one in rows])
+        writer.writerows([[harmless(str(value)) for value in one.values()] for one in rows])
         yield out.getvalue()
         out.seek(0)
         out.truncate()
     yield out.getvalue()
-
-
-def harmless(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA) else value
 
 
 def as_json_lines(events: QuerySet[Event]) -> Iterator[str]:

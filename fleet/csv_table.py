@@ -12,7 +12,7 @@ from fleet.actions import Refused
 
 MAX_BYTES = 1_000_000
 MAX_ROWS = 2000
-FORMULA = tuple("=+-@\t\r")
+FORMULA = tuple("=+-@\t\r\n")  # what a spreadsheet would run; spaces before it are no help
 BOM = "\ufeff"
 
 
@@ -60,11 +60,16 @@ def write(columns: Sequence[str], rows: Iterable[Sequence[str | float]]) -> str:
 
 
 def harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith((*FORMULA, "'")) else cell
+    return f"'{cell}" if _would_be_lost(cell) else cell
 
 
 def restored(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith((*FORMULA, "'")) else cell
+    return cell[1:] if cell.startswith("'") and _would_be_lost(cell[1:]) else cell
+
+
+def _would_be_lost(cell: str) -> bool:
+    """Without an apostrophe in front of it."""
+    return cell.lstrip(" ").startswith((*FORMULA, "'"))
 
 
 def _text(raw: bytes) -> str:
