@@ -18,9 +18,9 @@ from fleet.history import AGGREGATES, Origin
 from fleet.models import Mode, Place, Robot
 from missions import command_types, facts, plans
 from missions.decide import decide
-from missions.dispatching import frames
+from missions.dispatching import frames, locked
 from missions.ledger import Ledger
-from missions.models import OPEN, Mission, State
+from missions.models import RUNNING, Mission, State
 from missions.queue import distance_m
 from missions.reasons import MissionFacts, RobotFacts, robot_obstacle
 from missions.standing import robots_at
@@ -87,11 +87,7 @@ def look(now: datetime) -> list[Run]:
     robots = robots_at({place.site_id for place in places})
     if not any(needs_charge(robot) for robot in robots.values()):
         return []
-    used = set(
-        Mission.objects.filter(dispatched_at__isnull=False, state__in=OPEN)
-        .exclude(charger="")
-        .values_list("site_id", "charger")
-    )
+    used = set(Mission.objects.filter(RUNNING).exclude(charger="").values_list("site_id", "charger"))
     chargers = [Charger(p.site_id, p.name, p.x, p.y, (p.site_id, p.name) in used) for p in places]
     lately = Mission.objects.filter(
         created_by=POLICY.actor_name, state=State.ABORTED, ended_at__gt=now - timedelta(seconds=AGAIN_S)
@@ -107,11 +103,7 @@ def send(run: Run, now: datetime) -> bool:
     """
     ledger = Ledger.open([run.robot.id], now=now)
     robot = ledger.robots.get(run.robot.id)
-    if robot is None or run.robot.id in ledger.running or robot.row.mode != Mode.IDLE or robot.row.retired_at:
-        return False
-    if robot.row.site_id != run.charger.site_id or robot.row.presence != "online" or robot.row.fault:
-        return False
-    if any(hold.released_at is None for hold in robot.children["holds"].values()):
+    if robot is None or robot.row.site_id != run.charger.site_id or not needs_charge(locked(run.robot, robot, ledger)):
         return False
     change = new(AGGREGATES["mission"], uuid4())
     change.origin = POLICY

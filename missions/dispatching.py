@@ -64,12 +64,12 @@ def still_holds(ledger: Ledger, decision: Decision, now: datetime) -> bool:
         return False
     return not (
         mission_obstacle(decision.mission, now)
-        or robot_obstacle(_locked(decision.robot, robot, ledger), decision.mission)
+        or robot_obstacle(locked(decision.robot, robot, ledger), decision.mission)
     )
 
 
-def _locked(known: RobotFacts, change: Change, ledger: Ledger) -> RobotFacts:
-    """The robot by its locked row."""
+def locked(known: RobotFacts, change: Change, ledger: Ledger) -> RobotFacts:
+    """What was known of the robot, corrected by its locked row."""
     row = change.row
     holds = [hold for hold in change.children["holds"].values() if hold.released_at is None]
     return replace(
