@@ -13,7 +13,7 @@ from django_fsm import TransitionNotAllowed
 
 from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, differences, digest, fold
 from fleet.models import Event
-from missions.models import OPEN, Mission, State
+from missions.models import QUEUED, RUNNING, Mission
 
 CHUNK = 2000
 
@@ -32,12 +32,9 @@ def check() -> list[str]:
 
 
 def _nothing_hangs() -> Iterator[str]:
-    for pk in Mission.objects.filter(state__in=OPEN, dispatched_at__isnull=False, next_due_at=None).values_list(
-        "pk", flat=True
-    ):
+    for pk in Mission.objects.filter(RUNNING, next_due_at=None).values_list("pk", flat=True):
         yield f"I5 mission:{pk} is dispatched and has no open deadline"
-    waiting = Mission.objects.filter(state=State.PENDING, queued_at__isnull=False, dispatched_at=None)
-    for pk in waiting.filter(next_due_at=None).values_list("pk", flat=True):
+    for pk in Mission.objects.filter(QUEUED, next_due_at=None).values_list("pk", flat=True):
         yield f"I5 mission:{pk} waits in the queue and nothing will look at it"
 
 

@@ -12,6 +12,7 @@ from django.db.models import F, Q
 from django_fsm import FSMField, transition
 
 from fleet.models import Robot, Site, no_nul, one_of
+from missions.command_types import MAX_TIMEOUT_S
 
 
 class State(models.TextChoices):
@@ -24,6 +25,10 @@ class State(models.TextChoices):
 
 FINAL = (State.SUCCESS, State.ABORTED)
 OPEN = (State.PENDING, State.EXECUTING, State.STEP_COMPLETED)
+
+
+RUNNING = Q(dispatched_at__isnull=False, state__in=OPEN)  # a robot has it, or is about to
+QUEUED = Q(state=State.PENDING, queued_at__isnull=False, dispatched_at=None)
 
 
 class AbortReason(models.TextChoices):
@@ -109,7 +114,7 @@ class Mission(models.Model):
     timeout_s = models.PositiveIntegerField(
         "timeout (s)",
         default=600,
-        validators=[MinValueValidator(1), MaxValueValidator(86400)],
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_TIMEOUT_S)],
         help_text="From accepted to finished.",
     )
     importance = models.CharField(max_length=10, choices=Importance.choices, default=Importance.NORMAL)
@@ -191,7 +196,7 @@ class Mission(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["robot"],
-                condition=Q(dispatched_at__isnull=False, state__in=OPEN),
+                condition=RUNNING,
                 name="mission_one_dispatched_per_robot",
             ),
             models.CheckConstraint(
@@ -199,7 +204,7 @@ class Mission(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["site", "charger"],
-                condition=Q(dispatched_at__isnull=False, state__in=OPEN) & ~Q(charger=""),
+                condition=RUNNING & ~Q(charger=""),
                 name="mission_one_robot_per_charger",
             ),
             models.CheckConstraint(
@@ -226,7 +231,7 @@ class Mission(models.Model):
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="mission_ended"),
             models.Index(
                 fields=["robot", "-priority", "queued_at"],
-                condition=Q(state=State.PENDING, queued_at__isnull=False, dispatched_at=None),
+                condition=QUEUED,
                 name="mission_queued",
             ),
         ]

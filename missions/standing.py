@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from fleet import live
 from fleet.models import Hold, HoldKind, Place, Robot
-from missions.models import OPEN, Dependency, Importance, Mission, State, Step
+from missions.models import QUEUED, RUNNING, Dependency, Importance, Mission, State, Step
 from missions.queue import order
 from missions.reasons import MissionFacts, RobotFacts, clock
 
@@ -37,9 +37,7 @@ COLUMNS = (
 
 def queued(**where: Any) -> list[Mission]:
     """Missions that wait in the queue, unsorted."""
-    return list(
-        Mission.objects.filter(state=State.PENDING, queued_at__isnull=False, dispatched_at=None, **where).only(*COLUMNS)
-    )
+    return list(Mission.objects.filter(QUEUED, **where).only(*COLUMNS))
 
 
 def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standing:
@@ -121,10 +119,7 @@ def _robots(sites: set[int], named: set[str]) -> dict[str, RobotFacts]:
 
 def _running(robots: Iterable[str], sites: Iterable[int]) -> dict[Any, str]:
     """Title of the dispatched open mission by robot, and by (site, charger)."""
-    rows = Mission.objects.filter(
-        Q(robot__in=list(robots)) | (Q(site__in=list(sites)) & ~Q(charger="")),
-        dispatched_at__isnull=False, state__in=OPEN,
-    )  # fmt: skip
+    rows = Mission.objects.filter(RUNNING, Q(robot__in=list(robots)) | (Q(site__in=list(sites)) & ~Q(charger="")))
     found: dict[Any, str] = {}
     for robot, site, charger, title in rows.values_list("robot_id", "site_id", "charger", "title"):
         found[robot] = title
@@ -159,10 +154,7 @@ def _poses(rows: list[Mission], steps: dict[UUID, list[Any]]) -> dict[tuple[int,
 
 def _line(robots: Iterable[str], sites: Iterable[int]) -> dict[Any, list[Any]]:
     """Everything that waits, sorted, by robot, and by site for missions that name none."""
-    waiting = Mission.objects.filter(
-        Q(robot__in=list(robots)) | Q(site__in=list(sites), robot=None),
-        state=State.PENDING, queued_at__isnull=False, dispatched_at=None,
-    )  # fmt: skip
+    waiting = Mission.objects.filter(QUEUED, Q(robot__in=list(robots)) | Q(site__in=list(sites), robot=None))
     rows = list(waiting.only("pk", "title", "robot_id", "site_id", "priority", "queued_at"))
     found: dict[Any, list[Any]] = {}
     for row in sorted(rows, key=_order):

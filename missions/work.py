@@ -4,14 +4,14 @@ from django.db.models import Count
 from django.urls import reverse
 
 from fleet.work import Work
-from missions.models import OPEN, Mission, State
+from missions.models import RUNNING, Mission, State
 
 
 def current(robot_ids: list[str]) -> dict[str, Work]:
     """The dispatched open mission of each robot. One query."""
     if not robot_ids:
         return {}
-    rows = Mission.objects.filter(robot__in=robot_ids, dispatched_at__isnull=False, state__in=OPEN)
+    rows = Mission.objects.filter(RUNNING, robot__in=robot_ids)
     return {
         str(m.robot_id): Work(m.title, _says(m), reverse("admin:missions_mission_change", args=[m.pk]))
         for m in rows.annotate(steps_n=Count("steps"))

@@ -14,7 +14,7 @@ from fleet.alerts import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.wording import PRESENCES, Said
 from missions.admin.mission_list import daily
-from missions.models import OPEN, DeadLetter, Mission
+from missions.models import RUNNING, DeadLetter, Mission
 from telemetry.partitions import somebody_works
 
 ALERTS = 12  # on the start page
@@ -113,7 +113,7 @@ def _needs_of_robots(user: Any) -> list[Line]:
     url = reverse("admin:fleet_robot_changelist")
     holds = at_sites(user, Hold.objects.filter(released_at=None, robot__retired_at=None))
     kinds = dict(holds.order_by().values_list("kind").annotate(n=Count("robot", distinct=True)))
-    busy = Mission.objects.filter(robot=OuterRef("pk"), dispatched_at__isnull=False, state__in=OPEN)
+    busy = Mission.objects.filter(RUNNING, robot=OuterRef("pk"))
     found = at_sites(user, Robot.objects.filter(retired_at=None)).aggregate(
         faults=Count("pk", filter=~Q(fault="")),
         lost=Count("pk", filter=Q(Exists(busy), presence=Presence.OFFLINE)),

@@ -9,7 +9,7 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from missions.models import FINAL, OPEN, Importance, Mission, State
+from missions.models import FINAL, OPEN, QUEUED, RUNNING, Importance, Mission, State
 from missions.waiting import why_waiting_all
 
 WAITING = "waiting"
@@ -22,8 +22,8 @@ def shown(now: datetime) -> dict[str, tuple[str, Q]]:
     is_open, not_begun = Q(state__in=OPEN), Q(state=State.PENDING, dispatched_at=None)
     unapproved = Q(needs_approval=True, approved_at=None)
     return {
-        WAITING: ("Waiting", not_begun & Q(queued_at__isnull=False)),
-        "running": ("Running", is_open & Q(dispatched_at__isnull=False)),
+        WAITING: ("Waiting", QUEUED),
+        "running": ("Running", RUNNING),
         "approval": ("Needs approval", not_begun & unapproved),
         "stopping": ("Stopping", is_open & Q(stop_requested_at__isnull=False)),
         "wrong": ("Went wrong today", Q(state=State.ABORTED, ended_at__gte=today)),

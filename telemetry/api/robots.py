@@ -10,7 +10,7 @@ from fleet import actions, live
 from fleet.access import at_sites
 from fleet.models import Hold, Place, Robot, Site
 from fleet.tokens import by_token
-from missions.models import OPEN, Mission
+from missions.models import RUNNING, Mission
 from telemetry.api import schemas
 from telemetry.api.bearer import found, need
 from telemetry.api.paging import LIMIT, MAX_LIMIT, page
@@ -29,7 +29,7 @@ def shown(robots: Iterable[Any]) -> list[dict[str, Any]]:
     """Robots as the API says them. As many queries for two hundred as for one."""
     found = list(robots)
     facts = live.facts([r.pk for r in found])
-    running = Mission.objects.filter(robot__in=found, dispatched_at__isnull=False, state__in=OPEN)
+    running = Mission.objects.filter(RUNNING, robot__in=found)
     missions = dict(running.values_list("robot_id", "pk"))
     return [
         {

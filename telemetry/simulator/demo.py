@@ -26,7 +26,7 @@ from fleet.models import Brand, Event, Hold, Mode, Person, Place, Presence, Robo
 from fleet.people import grant_access
 from fleet.site_actions import add_place, create_site
 from missions.actions import draft_mission, queue_mission
-from missions.models import OPEN, Mission, State
+from missions.models import QUEUED, RUNNING, Mission, State
 from telemetry.simulator.memory import MEMORIES, file_of
 
 log = logging.getLogger(__name__)
@@ -252,7 +252,7 @@ class Traffic:
     def _free(self) -> list[Robot]:
         found = Robot.objects.filter(
             ~Exists(Hold.objects.filter(robot=OuterRef("pk"), released_at=None)),
-            ~Exists(Mission.objects.filter(robot=OuterRef("pk"), dispatched_at__isnull=False, state__in=OPEN)),
+            ~Exists(Mission.objects.filter(RUNNING, robot=OuterRef("pk"))),
             id__in=self.robots,
             retired_at=None,
             presence=Presence.ONLINE,
@@ -277,7 +277,7 @@ class Traffic:
         if not robots or _in_line(created_by=DEMO.actor_name).count() >= IN_LINE:
             return
         robot = self.rng.choice(robots)
-        running = Mission.objects.filter(site=robot.site_id, dispatched_at__isnull=False, state__in=OPEN).first()
+        running = Mission.objects.filter(RUNNING, site=robot.site_id).first()
         drafts = Mission.objects.filter(created_by=DEMO.actor_name, state=State.PENDING, needs_approval=True)
         kind = self.rng.choice(("robot", "robot", "any", "after", "later", "approval"))
         wanted: dict[str, Any] = {"priority": self.rng.choice((0, 0, 0, 5))}
@@ -309,4 +309,4 @@ class Traffic:
 
 
 def _in_line(**where: Any) -> QuerySet[Mission]:
-    return Mission.objects.filter(state=State.PENDING, queued_at__isnull=False, dispatched_at=None, **where)
+    return Mission.objects.filter(QUEUED, **where)
