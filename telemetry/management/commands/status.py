@@ -3,7 +3,7 @@
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import redis
@@ -17,14 +17,15 @@ from fleet.models import Command as RobotCommand
 from fleet.models import CommandState, Hold, Outbox, Robot
 from missions.models import OPEN, DeadLetter, Mission
 from telemetry import health
-from telemetry.models import Link, Partition
+from telemetry.models import Knock, Link, Partition
 from telemetry.stream import GROUP, Streams, key
 
 LISTED = 8  # lines of a list; the rest is a number
+KNOCKED = timedelta(hours=1)  # how far back strangers are named
 
 
 class Command(BaseCommand):
-    help = "Processes, partitions and their backlog, dead letters, open stops, presence: on one screen."
+    help = "Processes, partitions and their backlog, presence, who knocked, dead letters, open stops: on one screen."
 
     def handle(self, *args: Any, **options: Any) -> None:
         now = timezone.now()
@@ -109,6 +110,14 @@ def _robots(now: datetime) -> Iterable[str]:
     return [counts + (f"; {retired} retired" if retired else "")]
 
 
+def _knocked(now: datetime) -> Iterable[str]:
+    lately = Knock.objects.filter(last_at__gt=now - KNOCKED).order_by("-last_at")
+    return _list(
+        lately,
+        lambda k: f"{k} with {Knock.WHY.get(k.why, k.why)}, {_count(k.count, 'time')}, last {_age(k.last_at, now)} ago",
+    )
+
+
 def _missions(now: datetime) -> Iterable[str]:
     open_ones = Mission.objects.filter(state__in=OPEN)
     counts = open_ones.aggregate(
@@ -156,6 +165,7 @@ SECTIONS: tuple[tuple[str, Callable[[datetime], Iterable[str]]], ...] = (
     ("backlog", _backlog),
     ("redis", _redis),
     ("robots", _robots),
+    ("knocked", _knocked),
     ("missions", _missions),
     ("open stops", _stops),
     ("commands", _commands),
