@@ -187,7 +187,8 @@ class PageAdmin(KeptAdmin):
                 to_field(forms["form"], error)
             else:
                 messages.success(request, sentence)
-                return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(pk)]))
+                page = self.page_after(request, added=row is None)
+                return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}", args=[quote(pk)]))
         return self._render(request, self.form_template, row, {**forms, **self.form_context(request, row, forms)})
 
     def history_view(self, request: Any, object_id: str, extra_context: Any = None) -> HttpResponse:
@@ -206,6 +207,10 @@ class PageAdmin(KeptAdmin):
 
     def form_context(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> dict[str, Any]:
         return {}
+
+    def page_after(self, request: HttpRequest, added: bool) -> str:
+        """Name of the page that a saved form leads to."""
+        return "change"
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         raise NotImplementedError

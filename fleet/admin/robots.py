@@ -147,6 +147,9 @@ class RobotAdmin(SheetAdmin):
         initial = known or request.GET.dict()
         return {"form": RobotForm(request.POST if request.method == "POST" else None, robot=row, initial=initial)}
 
+    def page_after(self, request: HttpRequest, added: bool) -> str:
+        return "connect" if added and request.user.has_perm("fleet.issue_credential") else "change"
+
     def save_forms(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> tuple[Any, str]:
         said, by = forms["form"].cleaned_data, by_user(request.user)
         if row is None:
