@@ -46,6 +46,7 @@ class KeptAdmin(admin.ModelAdmin):
 
     nothing = ""
     first = ""
+    many = ""  # what people call the rows, where the model has another word for them
 
     actions = None
     list_per_page = 100
@@ -95,7 +96,12 @@ class KeptAdmin(admin.ModelAdmin):
             return redirect(request.path)  # PostgreSQL cannot compare with NUL
         if any(name.endswith("__year") and not 1 <= _int(value) <= 9999 for name, value in request.GET.items()):
             return redirect(f"{request.path}?{ERROR_FLAG}=1")  # as Django answers whatever else it cannot compare with
-        said = {"title": capfirst(self.opts.verbose_name_plural), "nothing": self.nothing, "first": self.first}
+        said = {
+            "title": capfirst(self.many or self.opts.verbose_name_plural),
+            "many": self.many,
+            "nothing": self.nothing,
+            "first": self.first,
+        }
         return super().changelist_view(request, said | (extra_context or {}))
 
 
@@ -256,7 +262,13 @@ class PageAdmin(KeptAdmin):
 
     def _render(self, request: HttpRequest, template: str, row: Any, context: dict[str, Any]) -> HttpResponse:
         title = f"Add {self.opts.verbose_name}" if row is None else str(row)
-        common = {**self.admin_site.each_context(request), "opts": self.opts, "original": row, "title": title}
+        common = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": row,
+            "title": title,
+            "many": self.many,
+        }
         common |= {"has_view_permission": True, "add": row is None, "key": quote(row.pk) if row is not None else ""}
         return TemplateResponse(request, template, common | context)
 

@@ -119,6 +119,8 @@ def _end(request: HttpRequest, user: User) -> str:
 
 @admin.register(User)
 class PersonAdmin(PageAdmin):
+    many = "people"
+    change_list_template = "admin/drover/person_list.html"
     page_template = "admin/drover/person.html"
     form_template = "admin/drover/plain_form.html"
     list_display = ("username", "full_name", "role", "where", "condition", "seen")
