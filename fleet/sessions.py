@@ -27,10 +27,15 @@ _noted: dict[str, float] = {}  # session key → when this process wrote it last
 
 
 def address_of(request: HttpRequest) -> str:
-    """The client's address; behind `settings.PROXIES` proxies, as the outermost of ours has seen it."""
-    hops = [hop.strip() for hop in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if hop.strip()]
+    """The client's address."""
+    return client_address(request.META.get("HTTP_X_FORWARDED_FOR", ""), request.META.get("REMOTE_ADDR", ""))
+
+
+def client_address(forwarded: str, peer: str) -> str:
+    """From X-Forwarded-For and the connection; behind `settings.PROXIES` proxies, as the outermost of ours has seen it."""
+    hops = [hop.strip() for hop in forwarded.split(",") if hop.strip()]
     proxies = settings.PROXIES
-    found = hops[-proxies] if proxies and len(hops) >= proxies else request.META.get("REMOTE_ADDR", "")
+    found = hops[-proxies] if proxies and len(hops) >= proxies else peer
     try:
         return str(ipaddress.ip_address(found))
     except ValueError:

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.db.models import F
@@ -20,6 +19,7 @@ from django.utils import timezone
 
 from fleet.actions import digest_of
 from fleet.models import ROBOT_ID, RobotCredential
+from fleet.sessions import client_address
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock
 
@@ -107,13 +107,9 @@ def name_in(raw: bytes | str) -> str:
 
 
 def address_of(scope: Any) -> str:
-    """Where an ASGI connection comes from; behind our proxy what that says."""
-    if settings.HTTPS:
-        for name, value in scope["headers"]:
-            if name == b"x-forwarded-for":
-                return str(value.decode("latin-1").rsplit(",", 1)[-1].strip())[:64]
-    client = scope.get("client")
-    return str(client[0])[:64] if client else ""
+    """Where an ASGI connection comes from."""
+    forwarded = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
+    return client_address(forwarded.decode("latin-1"), str((scope.get("client") or [""])[0]))
 
 
 def record(knocks: Iterable[tuple[Stranger, int, datetime]]) -> None:
