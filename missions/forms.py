@@ -12,7 +12,7 @@ from missions import plans
 from missions.choices import Choices
 from missions.command_types import MAX_TIMEOUT_S, TYPES
 from missions.models import Importance
-from missions.step_forms import PREFIX, Problem, StepFormSet, filled
+from missions.step_forms import PREFIX, Problem, StepFormSet, filled, problems_of
 
 WHEN = "A date and a time, e.g. 2026-12-01 14:30."
 NEEDED = {"required": "This is needed."}
@@ -44,8 +44,8 @@ class MissionForm(forms.Form):
         help_text="If an important one goes wrong, people are told.",
     )
     priority = forms.IntegerField(
-        initial=0, min_value=-100, max_value=100, error_messages=NEEDED,
-        help_text="From -100 to 100. Of those that wait for a robot, the higher goes first; of equals, the older.",
+        initial=0, min_value=plans.LEAST_PRIORITY, max_value=plans.MOST_PRIORITY, error_messages=NEEDED,
+        help_text=f"From {plans.LEAST_PRIORITY} to {plans.MOST_PRIORITY}. Of those that wait for a robot, the higher goes first; of equals, the older.",
     )  # fmt: skip
     not_before = forms.DateTimeField(
         label="Not before (UTC)", required=False, widget=_moment(), error_messages={"invalid": WHEN},
@@ -107,9 +107,7 @@ class MissionForm(forms.Form):
 
     def problems(self) -> list[Problem]:
         """Every error with its field, in words."""
-        loose = [Problem("", str(error)) for error in self.non_field_errors()]
-        named = {name: errors for name, errors in self.errors.items() if name in self.fields}
-        return loose + [Problem(n, f"{self[n].label}: {e}") for n, errors in named.items() for e in errors]
+        return problems_of(self)
 
 
 def bound(data: Any, choices: Choices, mission_id: UUID | None = None) -> tuple[MissionForm, Any]:

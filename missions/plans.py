@@ -12,11 +12,12 @@ from django.utils import timezone
 from fleet.actions import Refused, kept_time, storable
 from fleet.models import ROBOT_ID, Brand, Place, Robot, Site
 from missions import command_types
-from missions.command_types import Invalid
+from missions.command_types import MAX_TIMEOUT_S, Invalid
 from missions.models import Importance, Mission, State
 
 MAX_STEPS = 60  # and 60 rows fit into one form
 MAX_AFTER = 20
+LEAST_PRIORITY, MOST_PRIORITY = -100, 100
 DEPENDENCIES_LOCK = 7_301_114  # held while dependencies are checked and written: two edits must not close a circle
 
 
@@ -37,8 +38,8 @@ def checked(
     title = checked_title(title)
     if not 1 <= len(steps) <= MAX_STEPS:
         raise Refused(f"steps: A mission has 1 to {MAX_STEPS} steps.")
-    if not 1 <= timeout_s <= 86400:
-        raise Refused("timeout_s: From 1 to 86400 seconds.")
+    if not 1 <= timeout_s <= MAX_TIMEOUT_S:
+        raise Refused(f"timeout_s: From 1 to {MAX_TIMEOUT_S} seconds.")
     if importance not in Importance.values:
         raise Refused(f"importance: Choose one of {', '.join(Importance.values)}.")
     _checked_times(not_before, expires_at)
@@ -72,8 +73,8 @@ def checked_title(title: str) -> str:
 
 
 def checked_priority(priority: int) -> int:
-    if not -32768 <= priority <= 32767:
-        raise Refused("priority: From -32768 to 32767.")
+    if not LEAST_PRIORITY <= priority <= MOST_PRIORITY:
+        raise Refused(f"priority: From {LEAST_PRIORITY} to {MOST_PRIORITY}; higher goes first.")
     return priority
 
 
@@ -145,6 +146,6 @@ def _checked_step(number: int, step: dict[str, Any], places: set[str], capabilit
     except Invalid as error:
         raise Refused(f"Step {number}, {error.field}: {error.reason}") from error
     timeout_s = step.get("timeout_s") or command_types.default_timeout_s(name, params)
-    if not isinstance(timeout_s, int) or not 1 <= timeout_s <= 86400:
-        raise Refused(f"Step {number}, timeout_s: From 1 to 86400 seconds.")
+    if not isinstance(timeout_s, int) or not 1 <= timeout_s <= MAX_TIMEOUT_S:
+        raise Refused(f"Step {number}, timeout_s: From 1 to {MAX_TIMEOUT_S} seconds.")
     return {"command": name, "params": params, "timeout_s": timeout_s}

@@ -34,6 +34,13 @@ class Problem(NamedTuple):
     text: str
 
 
+def problems_of(form: forms.Form) -> list[Problem]:
+    """Every error of a form with its field, in words."""
+    loose = [Problem("", str(error)) for error in form.non_field_errors()]
+    named = {name: errors for name, errors in form.errors.items() if name in form.fields}
+    return loose + [Problem(n, f"{form[n].label}: {e}") for n, errors in named.items() for e in errors]
+
+
 def _field(spec: Input) -> forms.Field:
     kinds: dict[str, Any] = {
         "place": lambda: forms.CharField(

@@ -10,7 +10,8 @@ from missions.choices import Choices
 from missions.command_types import MAX_TEXT, MAX_TIMEOUT_S, TYPES
 from missions.forms import CHOOSE_FOR_ME, NEEDED
 from missions.models import Importance, Template
-from missions.step_forms import PREFIX, Problem, StepFormSet, filled
+from missions.plans import LEAST_PRIORITY, MOST_PRIORITY
+from missions.step_forms import PREFIX, Problem, StepFormSet, filled, problems_of
 from missions.templates import MAX_PARAMETERS, SAMPLE, typed
 from missions.templates import TYPES as PARAMETER_TYPES
 
@@ -28,7 +29,7 @@ class TemplateForm(forms.Form):
         help_text="May hold parameters in braces, e.g. Fetch {load} from {place}.",
     )  # fmt: skip
     importance = forms.ChoiceField(choices=Importance.choices, initial=Importance.NORMAL)
-    priority = forms.IntegerField(initial=0, min_value=-100, max_value=100, error_messages=NEEDED)
+    priority = forms.IntegerField(initial=0, min_value=LEAST_PRIORITY, max_value=MOST_PRIORITY, error_messages=NEEDED)
     timeout_s = forms.IntegerField(
         label="Time for the whole mission (s)", initial=600, min_value=1, max_value=MAX_TIMEOUT_S, error_messages=NEEDED
     )
@@ -45,9 +46,7 @@ class TemplateForm(forms.Form):
 
     def problems(self) -> list[Problem]:
         """Every error with its field, in words."""
-        loose = [Problem("", str(error)) for error in self.non_field_errors()]
-        named = {name: errors for name, errors in self.errors.items() if name in self.fields}
-        return loose + [Problem(n, f"{self[n].label}: {e}") for n, errors in named.items() for e in errors]
+        return problems_of(self)
 
 
 def _named(what: str) -> forms.TextInput:

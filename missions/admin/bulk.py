@@ -19,7 +19,7 @@ from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.refusals import in_words
 from missions import actions
-from missions.admin.mission_buttons import number_of
+from missions.admin.mission_buttons import RANGE, number_of
 from missions.models import Mission
 
 MOST = 500  # at once
@@ -93,7 +93,7 @@ BULK = {
         Bulk("pause", "Pause", "missions.pause_mission", _pause, "Each robot is asked to pause, and says when it has."),
         Bulk("resume", "Resume", "missions.resume_mission", _resume, "Each robot is asked to go on."),
         Bulk("priority", "Set priority", "missions.change_mission", _priority, "The higher goes first; of equals, the older.",
-             asks="Priority, from -100 to 100", needed=True),
+             asks=f"Priority, {RANGE}", needed=True),
         Bulk("rerun", "Rerun all steps", "missions.add_mission", _rerun,
              "For each that has ended a new mission with all of its steps is drawn up. It moves nothing until it is run."),
         Bulk("cancel", "Cancel", "missions.cancel_mission", _cancel,

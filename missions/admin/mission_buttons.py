@@ -13,7 +13,10 @@ from fleet.history import by_user
 from fleet.refusals import in_words
 from missions import actions
 from missions.models import FINAL, Mission, State
+from missions.plans import LEAST_PRIORITY, MOST_PRIORITY
 from missions.wording import is_open
+
+RANGE = f"from {LEAST_PRIORITY} to {MOST_PRIORITY}"  # of priorities
 
 
 def _run(request: HttpRequest, mission: Mission) -> str:
@@ -72,12 +75,9 @@ def _cancel(request: HttpRequest, mission: Mission) -> str:
 def number_of(text: str) -> int:
     """A priority that somebody typed."""
     try:
-        wanted = int(text)
+        return int(text)
     except ValueError:
-        raise actions.Refused("The priority is a whole number from -100 to 100; higher goes first.") from None
-    if not -100 <= wanted <= 100:
-        raise actions.Refused("The priority is from -100 to 100; higher goes first.")
-    return wanted
+        raise actions.Refused(f"priority: A whole number {RANGE}; higher goes first.") from None
 
 
 def _priority(request: HttpRequest, mission: Mission) -> str:
@@ -136,7 +136,7 @@ BUTTONS = (
     ),
     Button(
         "priority", "Priority…", "missions.change_mission", _priority, shown=_not_begun,
-        asks="From -100 to 100 (now {row.priority})", confirm="The higher goes first; of equals, the older.",
+        asks=f"{RANGE.capitalize()} (now {{row.priority}})", confirm="The higher goes first; of equals, the older.",
         yes="Set the priority",
     ),
     Button(

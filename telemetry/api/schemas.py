@@ -7,7 +7,10 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field
 
-Seconds = Annotated[int, Field(ge=1, le=86400)]
+from missions.command_types import MAX_TIMEOUT_S
+from missions.plans import LEAST_PRIORITY, MOST_PRIORITY
+
+Seconds = Annotated[int, Field(ge=1, le=MAX_TIMEOUT_S)]
 
 
 class Strict(Schema):
@@ -27,7 +30,7 @@ class MissionIn(Strict):
     site: int
     steps: list[StepIn]
     robot: str | None = Field(None, description="Robot id. Without one, Drover chooses and says why.")
-    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    priority: Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY)] = 0
     importance: Literal["normal", "important"] = "normal"
     timeout_s: Seconds = 600
     not_before: AwareDatetime | None = None
