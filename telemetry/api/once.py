@@ -23,7 +23,8 @@ def once(request: HttpRequest, make: Callable[[], tuple[int, dict[str, Any]]]) -
     """
     key = request.headers.get(HEADER, "")
     if not key:
-        return answer(*make())
+        with transaction.atomic():
+            return answer(*make())
     if len(key) > MAX_KEY or not key.isprintable():
         raise Wrong(HEADER, f"A printable text of at most {MAX_KEY} characters.")
     digest = hashlib.sha256(b"\n".join((request.method.encode(), request.path.encode(), request.body))).hexdigest()
