@@ -7,7 +7,7 @@ loses nothing: what still holds when it ends is shown and sent then. Critical al
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -15,6 +15,7 @@ from fleet.access import at_sites
 from fleet.actions import Refused, accepted_text
 from fleet.alert_rows import cleared, settle
 from fleet.alert_rules import Effects, Raise, bounded
+from fleet.columns import next_pk
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Origin
 from fleet.models import Alert, Hold, HoldKind, Robot, Severity, Silence, Site
@@ -109,9 +110,8 @@ def silence(
         raise Refused(f"Choose an end that is to come, at most {MAX_SILENCE.days} days from now.")
     if robot and not Robot.objects.filter(pk=robot, site=site_id).exists():
         raise Refused(f"There is no robot {robot!r} at this site.")
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"SELECT nextval(pg_get_serial_sequence('{Silence._meta.db_table}', 'id'))")
-        change = new(AGGREGATES["silence"], cursor.fetchone()[0])
+    with transaction.atomic():
+        change = new(AGGREGATES["silence"], next_pk(Silence))
         change.origin, change.now = by, now
         what = robot or Site.objects.get(pk=site_id).name
         change.record(

@@ -32,12 +32,6 @@ class Unusable(Exception):
     """This file, or this database, will not do. The text says why and what to do."""
 
 
-def read_manifest(file: Path) -> Manifest:
-    """What the file says that it holds. Raises `Unusable`."""
-    with _opened(file) as archive:
-        return _manifest(file, archive)
-
-
 def _manifest(file: Path, archive: zipfile.ZipFile) -> Manifest:
     try:
         text = archive.read(MANIFEST)

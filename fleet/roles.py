@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group, Permission
 
-ADMIN, SUPERVISOR, AUDITOR = "admin", "supervisor", "auditor"
+from fleet.models import Role
 
 _VIEW = {
     f"{app}.view_{model}"
@@ -35,7 +35,11 @@ _MANAGE = {
     "auth.view_group",
 }
 
-ROLES: dict[str, set[str]] = {ADMIN: _VIEW | _STEER | _MANAGE, SUPERVISOR: _VIEW | _STEER, AUDITOR: _VIEW}
+ROLES: dict[str, set[str]] = {
+    Role.ADMIN: _VIEW | _STEER | _MANAGE,
+    Role.SUPERVISOR: _VIEW | _STEER,
+    Role.AUDITOR: _VIEW,
+}
 
 
 def sync(*, app_config: Any, **_: Any) -> None:
@@ -44,5 +48,5 @@ def sync(*, app_config: Any, **_: Any) -> None:
         return
     known = {f"{p.content_type.app_label}.{p.codename}": p for p in Permission.objects.select_related("content_type")}
     for role, permissions in ROLES.items():
-        group, _created = Group.objects.get_or_create(name=role)
+        group, _created = Group.objects.get_or_create(name=str(role))
         group.permissions.set([known[name] for name in sorted(permissions)])

@@ -13,9 +13,14 @@ from django.db import DatabaseError, connection
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from missions.models import OPEN
+
 log = logging.getLogger(__name__)
 KEEP_S = 5.0
 TIMEOUT_MS = 2000
+
+
+_OPEN = ", ".join(f"'{state}'" for state in OPEN)
 
 
 class Question(NamedTuple):
@@ -30,7 +35,7 @@ class Question(NamedTuple):
 QUESTIONS = (
     Question(
         "missions_open", "Missions that have not ended.", "state",
-        "SELECT state, count(*) FROM missions_mission WHERE state IN ('pending', 'executing', 'step_completed') GROUP BY 1",
+        f"SELECT state, count(*) FROM missions_mission WHERE state IN ({_OPEN}) GROUP BY 1",
     ),
     Question(
         "missions_overdue", "Open missions whose next deadline passed more than 10 s ago.", "",
