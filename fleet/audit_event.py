@@ -50,7 +50,7 @@ def changes(event: Event) -> tuple[list[Moved], str]:
     moved = [
         Moved(name, shown(before.get(name, "")), shown(after.get(name, "")))
         for name in names
-        if before.get(name, "") != after.get(name, "") and name != "version"
+        if shown(before.get(name, "")) != shown(after.get(name, "")) and name != "version"
     ]
     return moved, ""
 

@@ -169,6 +169,7 @@ def _end(request: HttpRequest, silence: Silence) -> str:
 class SilenceAdmin(PageAdmin):
     nothing = "Nothing is silenced. Silence a site or a robot while people work on it, with a reason and an end."
     first = "Silence something"
+    add = "Silence alerts"
     page_template = "admin/drover/silence.html"
     form_template = "admin/drover/silence_form.html"
     list_display = ("what", "why", "by", "since_at", "until_at", "stand")

@@ -30,10 +30,10 @@ MAX_WORDS = 300  # robots may say 64 kB; the event's page has it all
 class Line:
     """One event in the list."""
 
-    def __init__(self, event: Event, about: audit.About, sites: dict[int, str], now: Any) -> None:
+    def __init__(self, event: Event, about: audit.About, sites: dict[int, str], user: Any, now: Any) -> None:
         self.event, self.about = event, about
         self.url = reverse("admin:fleet_event_change", args=[event.pk])
-        self.page = page_of(about.prefix, about.key)
+        self.page = page_of(about.prefix, about.key, user)
         self.words = Truncator(sentence(event)).chars(MAX_WORDS)
         self.actor = ACTORS.get(event.actor_kind, event.actor_kind)
         self.who = event.actor_name or event.actor_id or self.actor
@@ -45,11 +45,11 @@ class Line:
         self.ago = ago(event.recorded_at, now)
 
 
-def lines(events: list[Event]) -> list[Line]:
+def lines(events: list[Event], user: Any) -> list[Line]:
     """With the names of today; a query per kind of thing and one for the sites."""
     names, now = audit.abouts(events), timezone.now()
     sites = dict(Site.objects.values_list("pk", "name"))
-    return [Line(event, names[event.aggregate], sites, now) for event in events]
+    return [Line(event, names[event.aggregate], sites, user, now) for event in events]
 
 
 @admin.register(Event)
@@ -81,7 +81,7 @@ class EventAdmin(ReadOnlyAdmin):
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute("SELECT set_config('statement_timeout', %s, TRUE)", [str(PATIENCE_MS)])
                 found = list(audit.older_than(question.events(), key)[: PAGE + 1])
-                shown = lines(found[:PAGE])
+                shown = lines(found[:PAGE], request.user)
         except OperationalError:
             return {"lines": [], "too_long": True}
         address = request.GET.copy()
@@ -113,7 +113,7 @@ class EventAdmin(ReadOnlyAdmin):
         event = self.get_object(request, unquote(object_id))
         if event is None:
             raise Http404(f"There is no event {unquote(object_id)!r}.")
-        [line] = lines([event])
+        [line] = lines([event], request.user)
         moved, why_not = audit_event.changes(event)
         context = {
             **self.admin_site.each_context(request), "opts": self.opts, "title": f"Event {event.pk}", "original": event,
@@ -122,7 +122,7 @@ class EventAdmin(ReadOnlyAdmin):
             "evidence": [
                 (e, as_text(e.body) if e.body else "") for e in evidence.of_message(event.actor_id, event.cause)
             ],
-            "together": lines(list(audit_event.together(event, request.user))),
+            "together": lines(list(audit_event.together(event, request.user)), request.user),
             "commands": audit_event.commands(event, request.user),
             "next_in_history": self._neighbour(request, event, 1), "before_in_history": self._neighbour(request, event, -1),
         }  # fmt: skip

@@ -41,12 +41,14 @@ class SeenFilter(admin.RelatedFieldListFilter):
 class KeptAdmin(admin.ModelAdmin):
     """Rows that are never deleted and lists without bulk actions; of them a person sees those of the own sites.
 
-    `nothing` is what an empty list says will appear here, `first` the words of the link to add the first.
+    `nothing` is what an empty list says will appear here, `first` the words of the link to add the first,
+    `add` those of the button for one more and of its page.
     """
 
     nothing = ""
     first = ""
     many = ""  # what people call the rows, where the model has another word for them
+    add = ""
 
     actions = None
     list_per_page = 100
@@ -101,6 +103,7 @@ class KeptAdmin(admin.ModelAdmin):
             "many": self.many,
             "nothing": self.nothing,
             "first": self.first,
+            "add_words": self.add,
         }
         return super().changelist_view(request, said | (extra_context or {}))
 
@@ -261,7 +264,7 @@ class PageAdmin(KeptAdmin):
         return row
 
     def _render(self, request: HttpRequest, template: str, row: Any, context: dict[str, Any]) -> HttpResponse:
-        title = f"Add {self.opts.verbose_name}" if row is None else str(row)
+        title = (self.add or f"Add {self.opts.verbose_name}") if row is None else str(row)
         common = {
             **self.admin_site.each_context(request),
             "opts": self.opts,

@@ -64,6 +64,7 @@ class PlaceAdmin(SheetAdmin):
     change_list_template = "admin/drover/place_list.html"
     page_template = "admin/drover/place.html"
     form_template = "admin/drover/plain_form.html"
+    add = "Add a place"
     list_display = ("name", "site", "x", "y", "theta", "charger", "node_ids")
     list_filter = ("site", "is_charger")
     list_select_related = ("site",)

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote
@@ -47,11 +48,13 @@ class CommandAdmin(ReadOnlyAdmin):
         return as_text(command.body)
 
 
-def page_of(prefix: str, key: str) -> str:
-    """Address of the admin page of what an event is about; empty when it has none."""
+def page_of(prefix: str, key: str, user: Any = None) -> str:
+    """Address of the admin page of what an event is about; empty when it has none or this user may not open it."""
     if prefix not in AGGREGATES:
         return ""
     opts = (User if prefix == "person" else AGGREGATES[prefix].model)._meta
+    if user is not None and not user.has_perm(f"{opts.app_label}.view_{opts.model_name}"):
+        return ""
     try:
         return reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[quote(key)])
     except NoReverseMatch:

@@ -35,10 +35,11 @@ WHERE = {value: condition for value, _, condition in DAILY}
 
 
 class HeldFilter(admin.SimpleListFilter):
-    """The daily questions, as a filter."""
+    """The daily questions: drawn above the list, with counts, and not once more among the other filters."""
 
     title = "which"
     parameter_name = "held"
+    template = "admin/drover/_nothing.html"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(value, label) for value, label, _ in DAILY]

@@ -52,6 +52,7 @@ class RobotAdmin(SheetAdmin):
     sheet = ROBOTS
     page_template = "admin/drover/robot.html"
     form_template = "admin/drover/robot_form.html"
+    add = "Enrol a robot"
     change_list_template = "admin/drover/robot_list.html"
     list_display = ("id", "name", "condition", "battery", "mission", "held", "heard", "works_at")
     list_display_links = ("id", "name")
@@ -173,8 +174,8 @@ class RobotAdmin(SheetAdmin):
             "work": work.current([row.pk]).get(row.pk),
             "facts": facts,
             "facts_ago": ago(facts.received_at, now) if facts else "",
-            "mode_ago": ago(row.mode_since, now) if row.mode_since else "",
-            "presence_ago": ago(row.presence_since, now) if row.presence_since else "",
+            "mode_since": ago(row.mode_since, now).removesuffix(" ago") if row.mode_since else "",
+            "presence_since": ago(row.presence_since, now).removesuffix(" ago") if row.presence_since else "",
             "offline": row.presence == Presence.OFFLINE,
             **timeline(f"robot:{row.pk}", request.user),
         }

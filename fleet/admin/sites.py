@@ -34,6 +34,7 @@ def _remove_map(request: HttpRequest, site: Site) -> str:
 class SiteAdmin(PageAdmin):
     nothing = "No sites yet. A site is a place with its own map, robots and people."
     first = "Make the first"
+    add = "Add a site"
     page_template = "admin/drover/site.html"
     form_template = "admin/drover/plain_form.html"
     list_display = ("name", "robots", "places", "has_map")

@@ -42,6 +42,7 @@ def _revoke(request: HttpRequest, token: ApiToken) -> str:
 class TokenAdmin(PageAdmin):
     nothing = "No API tokens yet. Programs that use the operator API (docs/api.md) each need one of their own."
     first = "Issue the first"
+    add = "Issue an API token"
     page_template = "admin/drover/api_token.html"
     form_template = "admin/drover/api_token_form.html"
     list_display = ("label", "whose", "may", "condition", "used")

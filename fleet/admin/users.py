@@ -123,6 +123,7 @@ class PersonAdmin(PageAdmin):
     change_list_template = "admin/drover/person_list.html"
     page_template = "admin/drover/person.html"
     form_template = "admin/drover/plain_form.html"
+    add = "Add a person"
     list_display = ("username", "full_name", "role", "where", "condition", "seen")
     list_filter = ("is_active", "person__role")
     search_fields = ("username", "first_name", "last_name", "email")

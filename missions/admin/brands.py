@@ -73,6 +73,7 @@ class BrandForm(forms.Form):
 class BrandAdmin(PageAdmin):
     nothing = "No brands yet. A brand says what its robots can do and when silence means something."
     first = "Make the first"
+    add = "Add a brand"
     page_template = "admin/drover/brand.html"
     form_template = "admin/drover/plain_form.html"
     list_display = ("name", "can_do", "robots", "suspect_after_s", "offline_after_s", "abandon_after_s", "charging")

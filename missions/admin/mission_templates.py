@@ -50,6 +50,7 @@ def _retire(request: HttpRequest, template: Template) -> str:
 class TemplateAdmin(PageAdmin):
     page_template = "admin/drover/mission_template.html"
     form_template = "admin/drover/mission_template_form.html"
+    add = "Draw up a template"
     change_list_template = "admin/drover/mission_template_list.html"
     list_display = ("name", "site", "what", "asks", "used")
     list_filter = (UseFilter, "site")

@@ -35,6 +35,7 @@ from missions.wording import mission_said
 class MissionAdmin(PageAdmin):
     page_template = "admin/drover/mission.html"
     form_template = "admin/drover/mission_form.html"
+    add = "Draw up a mission"
     list_display = ("named", "condition", "robot_link", "progress", "why", "age", "who")
     list_filter = (ShownFilter, "state", "site", "robot", "ended_at")
     list_display_links = ("named",)

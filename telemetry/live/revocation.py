@@ -57,7 +57,9 @@ def _tell() -> None:
     try:
         asyncio.run(_send())
     except (RedisError, OSError, TimeoutError) as error:
-        log.warning("the channel layer does not take a message (%s); sockets are checked within 15 s", error)
+        log.warning(
+            "the channel layer does not take a message (%s); sockets are checked within 15 s", str(error) or "no answer"
+        )
 
 
 async def _send() -> None:
@@ -66,8 +68,8 @@ async def _send() -> None:
 
 
 def _changed(*, created: bool = False, action: str = "post_", **_: Any) -> None:
-    """Receiver: what a transaction changes counts once it is committed. A new row takes no access away."""
-    if not created and action.startswith("post_"):
+    """Receiver: what a transaction changes counts once it is committed. A new row or permission takes no access away."""
+    if not created and action.startswith("post_") and action != "post_add":
         transaction.on_commit(tell)
 
 

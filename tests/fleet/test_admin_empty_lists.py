@@ -44,3 +44,34 @@ def test_a_year_that_the_calendar_has_not_is_answered(client, admin_person, page
     client.force_login(admin_person)
     answer = client.get(f"/admin/{page}/", {"created_at__year": year})
     assert (answer.status_code, answer["Location"]) == (302, f"/admin/{page}/?e=1")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("fleet/silence", "Silence alerts"),
+        ("fleet/apitoken", "Issue an API token"),
+        ("fleet/site", "Add a site"),
+        ("fleet/brand", "Add a brand"),
+        ("fleet/place", "Add a place"),
+        ("fleet/robot", "Enrol a robot"),
+        ("auth/user", "Add a person"),
+        ("missions/mission", "Draw up a mission"),
+        ("missions/template", "Draw up a template"),
+    ],
+)
+def test_the_button_above_a_list_and_its_page_say_the_same(client, admin_person, path, words):
+    client.force_login(admin_person)
+    assert f'class="addlink">{words}</a>' in client.get(f"/admin/{path}/").content.decode()
+    page = client.get(f"/admin/{path}/add/").content.decode()
+    assert page.partition('class="breadcrumbs"')[2].partition("</div>")[0].split("\u203a")[-1].strip() == words
+    assert f"{words}</h1>" in page
+
+
+def test_nobody_is_sent_where_they_may_not_go(client, admin_person, supervisor, auditor):
+    add_robot, add_mission = 'href="/admin/fleet/robot/add/"', 'href="/admin/missions/mission/add/"'
+    for person, links in ((admin_person, (True, True)), (supervisor, (False, True)), (auditor, (False, False))):
+        client.force_login(person)
+        page = client.get("/fleet/").content.decode()
+        assert (add_robot in page, add_mission in page) == links
+        assert "Robots appear here" in page and "No mission is open" in page

@@ -202,6 +202,19 @@ def test_the_page_of_an_event_says_before_and_after(aborted, auditor, client):
         assert expected in text
 
 
+def test_a_person_is_a_link_only_for_who_may_open_that_page(auditor, admin_person, client):
+    link = f'href="/admin/auth/user/{auditor.pk}/change/"'
+    for person, linked in ((auditor, False), (admin_person, True)):
+        client.force_login(person)
+        page = client.get(f"{LIST}?q=person:{auditor.pk}").content.decode()
+        assert (link in page, auditor.username in page) == (linked, True)
+
+
+def test_what_stays_empty_is_no_change(robot):
+    moved, _ = audit_event.changes(Event.objects.get(kind="robot.enrolled"))
+    assert moved and not [m for m in moved if m.after == "–"]
+
+
 def test_a_child_that_comes_changes_and_goes(mission, supervisor):
     actions.edit_mission(
         mission.pk, version=mission.version, title="Fetch", site=mission.site, robot=mission.robot, steps=STEPS[:1],
