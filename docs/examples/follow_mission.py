@@ -1,6 +1,7 @@
 """Draw up a mission, run it, and follow it to its end. Standard library only.
 
 usage: DROVER_URL=http://127.0.0.1:8000 DROVER_TOKEN=drover_api_… python follow_mission.py SITE PLACE [PLACE …]
+SITE is its name or its id.
 """
 
 import json
@@ -20,9 +21,14 @@ def call(method, path, body=None, **headers):
         return json.load(response)
 
 
-site, *places = sys.argv[1:]
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
+name, *places = sys.argv[1:]
+site = next((s["id"] for s in call("GET", "/sites") if name in (s["name"], str(s["id"]))), None)
+if site is None:
+    sys.exit(f"The token knows no site {name!r}.")
 steps = [{"command": "navigate", "params": {"place": place}} for place in places]
-order = {"title": f"Visit {', '.join(places)}", "site": int(site), "steps": steps}
+order = {"title": f"Visit {', '.join(places)}", "site": site, "steps": steps}
 mission = call("POST", "/missions", order, **{"Idempotency-Key": str(uuid.uuid4())})
 while True:
     print(f"{mission['state']} {mission['steps_done']}/{mission['steps_total']} {mission['waits_for']}".strip())

@@ -120,13 +120,14 @@ class RobotAdmin(SheetAdmin):
         )  # fmt: skip
 
     @admin.display(description="hold")
-    def held(self, robot: Any) -> str:
-        return "; ".join(
+    def held(self, robot: Any) -> SafeString | str:
+        words = "; ".join(
             f"by {h.by}"
             + (f": {h.why[:80]}" if h.why else "")
             + (f", until {h.until:%a %d %b %H:%M}" if h.until else "")
             for h in robot.open_holds
         )
+        return format_html('<span dir="auto">{}</span>', words) if words else ""
 
     @admin.display(description="site, brand", ordering="site__name")
     def works_at(self, robot: Robot) -> SafeString:

@@ -32,8 +32,8 @@ def test_enrol_and_edit(client, admin_person, site, brand):
     answer = client.post(f"{LIST}add/", data)
     robot = Robot.objects.get()
     assert (robot.pk, robot.name, robot.mode, robot.version) == ("AGV_7.b-1", "Ella", "unknown", 1)
+    assert answer.url == f"{LIST}AGV_5F7.b-1/connect/"  # what to do next
     assert client.get(answer.url).status_code == 200
-    assert answer.url == f"{LIST}AGV_5F7.b-1/connect/", "next it is connected"
     client.post(answer.url.replace("connect", "edit"), {**data, "id": "other", "name": "Elsa"})
     assert list(Robot.objects.values_list("pk", "name", "mode")) == [("AGV_7.b-1", "Elsa", "unknown")]
     event = Event.objects.latest("id")
