@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -51,6 +52,21 @@ def test_a_fault_opens_one_alert_that_counts_and_its_end_clears_it(robot):
     say("RB-001", fault(4), at=START + timedelta(minutes=3))
     assert Alert.objects.count() == 2
     assert open_causes() == ["fault:robot:RB-001"]
+
+
+def test_each_repetition_counts_also_several_of_one_commit(robot):
+    say("RB-001", fault(1))
+    say("RB-001", fault(2), fault(3))
+    assert Alert.objects.get().tally.count == 3
+
+
+def test_a_stop_that_was_never_confirmed_stays_open_while_another_is(robot):
+    first, second = uuid4(), uuid4()
+    say("RB-001", *(words.HoldBack("unconfirmed", "policy", mission=pk, dispatch_no=1) for pk in (first, second)))
+    say("RB-001", words.StopConfirmed(first, 1))
+    assert open_causes() == ["stop_unconfirmed:robot:RB-001"]
+    say("RB-001", words.StopConfirmed(second, 1))
+    assert open_causes() == []
 
 
 def test_an_alert_follows_from_its_event_in_the_same_transaction(robot):

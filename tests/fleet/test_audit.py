@@ -281,6 +281,24 @@ def test_a_site_auditor_sees_the_own_site_only(aborted, other_site, brand, site_
     assert "Fetch" not in page(client, other_supervisor)
 
 
+def test_what_a_robot_did_before_it_moved_away_shows_nothing_of_where_it_is(
+    robot, other_site, brand, site_auditor, auditor, client
+):
+    by = Origin("user", "1", "Ana", "request:move", "ab" * 16)
+    robots.stop_robot("RB-001", by=by)
+    robots.edit_robot("RB-001", name="Ella", site=other_site, brand=brand, by=by)
+    stopped = Event.objects.get(kind="robot.hold_opened")
+
+    def shown(who):
+        client.force_login(who)
+        found = client.get(f"{LIST}{stopped.pk}/change/").context
+        together = [line.event.kind for line in found["together"]]
+        return together, found["next_in_history"] is not None, len(found["commands"])
+
+    assert shown(auditor) == (["robot.hold_opened", "robot.edited"], True, 1)
+    assert shown(site_auditor) == (["robot.hold_opened"], False, 0)
+
+
 def test_nobody_without_the_permission(aborted, outsider, client):
     client.force_login(outsider)
     assert client.get(LIST).status_code in (302, 403)

@@ -3,13 +3,16 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from fleet import actions
 from fleet.admin.robot_buttons import ends
+from fleet.decide import Due, HoldBack
 from fleet.history import by_user
 from fleet.models import Event, Hold, Robot
 from missions import actions as missions
+from missions.ledger import Ledger
 from telemetry.worker import GRACE_S
 from tests.actors import STEPS, SYSTEM
 from tests.telemetry.conftest import clock, durable, worker  # noqa: F401
@@ -54,6 +57,23 @@ def test_asked_for_again_it_is_the_same_hold_with_the_new_end(robot):
     assert (hold.why, hold.until, Robot.objects.get().hold_due_at) == ("brakes and lights", second, second)
     actions.set_maintenance("RB-001", why="brakes and lights", until=None, by=SYSTEM)
     assert Robot.objects.get().hold_due_at is None
+
+
+def test_of_several_holds_with_an_end_only_those_whose_time_is_over_end(robot):
+    now = timezone.now()
+
+    def tell(fact, at):
+        with transaction.atomic():
+            ledger = Ledger.open(["RB-001"], now=at)
+            ledger.tell_robot("RB-001", fact, SYSTEM, at)
+            ledger.commit()
+
+    tell(HoldBack("maintenance", "Ana", "brakes", now + 2 * HOUR), now)
+    tell(HoldBack("unconfirmed", "policy", "odd", now + HOUR), now)
+    assert Robot.objects.get().hold_due_at == now + HOUR
+    tell(Due("hold"), now + HOUR)
+    assert list(Hold.objects.filter(released_at=None).values_list("kind", flat=True)) == ["maintenance"]
+    assert Robot.objects.get().hold_due_at == now + 2 * HOUR
 
 
 def test_a_stop_has_no_end_and_release_of_maintenance_leaves_the_stop(robot):
