@@ -19,6 +19,7 @@ from fleet.columns import next_pk
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Origin
 from fleet.models import Alert, Hold, HoldKind, Robot, Severity, Silence, Site
+from fleet.wording import minute
 
 SYSTEM = "system"  # subject of alerts about Drover itself
 MAX_SILENCE = timedelta(days=31)
@@ -123,7 +124,7 @@ def silence(
             since=now,
             until=until,
             what=what,
-            ends=f"{until:%Y-%m-%d %H:%M} UTC",
+            ends=minute(until),
         )
         commit([change], now=now)
     return int(change.row.pk)

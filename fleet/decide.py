@@ -10,6 +10,7 @@ from uuid import UUID
 from fleet.commands import command, msg_id_of
 from fleet.history import Change
 from fleet.models import CommandState, HoldKind, Mode, Presence
+from fleet.wording import minute
 
 STOP_S = 15  # from the stop to the robot's word that it stands; then it is said that it may still be moving
 STOP_RESEND_S = 5
@@ -271,7 +272,7 @@ def _open_hold(change: Change, fact: HoldBack, now: datetime, more: dict[str, An
     }  # fmt: skip
     word = HoldKind(fact.kind).label.lower()
     if fact.until:
-        row |= {"until_word": f" until {_minute(fact.until)}", **_ends(change, {hold["number"]: fact.until})}
+        row |= {"until_word": f" until {minute(fact.until)}", **_ends(change, {hold["number"]: fact.until})}
     change.record("robot.hold_opened", holds=[hold], kind_word=word, why=fact.why, **row)
 
 
@@ -281,7 +282,7 @@ def _change_hold(change: Change, hold: Any, fact: HoldBack) -> Verdict:
         return Verdict.REDUNDANT
     change.record(
         "robot.hold_changed", holds=[{"number": hold.number, "why": fact.why, "until": fact.until}], why=fact.why,
-        kind_word=HoldKind(hold.kind).label.lower(), until_word=_minute(fact.until) if fact.until else "released",
+        kind_word=HoldKind(hold.kind).label.lower(), until_word=minute(fact.until) if fact.until else "released",
         **_ends(change, {hold.number: fact.until}),
     )  # fmt: skip
     return Verdict.APPLIED
@@ -292,10 +293,6 @@ def _ends(change: Change, new: dict[int, datetime | None]) -> dict[str, datetime
     known = {h.number: h.until for h in change.children["holds"].values() if h.released_at is None}
     due = min((until for until in (known | new).values() if until is not None), default=None)
     return {} if due == change.row.hold_due_at else {"hold_due_at": due}
-
-
-def _minute(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _send_stop(change: Change) -> None:

@@ -1,9 +1,20 @@
 """How a robot's condition is said: a shape, a word and a token of the palette (never colour alone)."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from fleet.models import HoldKind, Mode, Presence
+
+
+def clock(at: datetime) -> str:
+    """A moment as sentences of today say it: 29 Nov 14:05 UTC."""
+    return f"{at.astimezone(UTC):%d %b %H:%M} UTC"
+
+
+def minute(at: datetime) -> str:
+    """A moment as history keeps it in words, with its year: 2026-11-29 14:05 UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 class Said(NamedTuple):

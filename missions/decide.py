@@ -13,6 +13,7 @@ from fleet.commands import command
 from fleet.decide import Verdict
 from fleet.history import Change
 from fleet.models import CommandState, HoldKind
+from fleet.wording import clock
 from missions import facts
 from missions.deadlines import KINDS as DEADLINES
 from missions.models import FINAL, AbortReason, Outcome, State
@@ -273,7 +274,7 @@ def _queued_passed(change: Change, fact: facts.Due, now: datetime) -> None:
 
 def _expires_passed(change: Change, fact: facts.Due, now: datetime) -> None:
     change.record("mission.expired", expires_due_at=None)
-    detail = f"expired: it had not started by {change.row.expires_at:%d %b %H:%M} UTC"
+    detail = f"expired: it had not started by {clock(change.row.expires_at)}"
     _stop(change, now, AbortReason.TIMEOUT, detail, by="deadline")
 
 

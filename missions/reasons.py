@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from fleet.models import Mode, Presence
+from fleet.wording import clock
 from missions.models import FINAL, State
 
 HARD_MINIMUM_PCT = 10  # below this, known, a robot gets no work but charging
@@ -239,8 +240,3 @@ def _since(robot: RobotFacts) -> str:
 def _sent(robot: RobotFacts) -> bool:
     """Its brand has a charge policy; without one, charging is the robot's own affair."""
     return robot.charge_below_pct is not None
-
-
-def clock(at: datetime) -> str:
-    """A moment as sentences say it."""
-    return f"{at.astimezone(UTC):%d %b %H:%M} UTC"

@@ -9,9 +9,10 @@ from django.db.models import Q
 
 from fleet import live
 from fleet.models import Hold, HoldKind, Place, Robot
+from fleet.wording import clock
 from missions.models import QUEUED, RUNNING, Dependency, Importance, Mission, State, Step
 from missions.queue import order
-from missions.reasons import MissionFacts, RobotFacts, clock
+from missions.reasons import MissionFacts, RobotFacts
 
 
 @dataclass(frozen=True, slots=True)

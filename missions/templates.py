@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet.actions import Refused
+from fleet.columns import checked_name
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Robot, Site
@@ -42,8 +43,7 @@ def save_template(
 
     `parameters`: dicts with `name`, `type` (place, text, number) and, if wanted, `label` and `default`.
     """
-    if not name.strip() or len(name) > 200 or "\x00" in name:
-        raise Refused("name: Give it a name of at most 200 characters.")
+    name = checked_name("name", name)
     if not 1 <= len(steps) <= plans.MAX_STEPS:
         raise Refused(f"steps: A template has 1 to {plans.MAX_STEPS} steps.")
     known = _checked_parameters(parameters)
@@ -54,7 +54,7 @@ def save_template(
     _checked_placeholders(title, rows, {p["name"] for p in known})
     site_id = site.pk if isinstance(site, Site) else site
     fields: dict[str, Any] = {
-        "name": name.strip(), "site_id": site_id, "title": plans.checked_title(title), "steps": rows,
+        "name": name, "site_id": site_id, "title": plans.checked_title(title), "steps": rows,
         "parameters": known, "priority": plans.checked_priority(priority), "importance": str(importance),
         "timeout_s": timeout_s, "needs_approval": bool(needs_approval),
     }  # fmt: skip
@@ -75,7 +75,7 @@ def save_template(
     except IntegrityError as error:
         if "template_name_once_per_site" not in str(error):
             raise
-        raise Refused(f"name: This site has a template called {name.strip()} already.") from error
+        raise Refused(f"name: This site has a template called {name} already.") from error
 
 
 def retire_template(template_id: UUID, *, by: Origin) -> None:

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from fleet import alerts
 from fleet.access import may
 from fleet.actions import Refused
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.pages import Button, PageAdmin, UsualFilter
 from fleet.admin.records import page_of
 from fleet.admin.timeline import ago, stamp, timeline
 from fleet.audit import abouts
@@ -30,21 +30,15 @@ SAID = {
 HOURS = ((1, "1 hour"), (4, "4 hours"), (12, "12 hours"), (24, "1 day"), (72, "3 days"), (168, "1 week"))
 
 
-class StandFilter(admin.SimpleListFilter):
-    """Open ones unless something else is asked for."""
-
-    title = "state"
-    parameter_name = "state"
+class StandFilter(UsualFilter):
+    title = parameter_name = "state"
+    usual = "Open"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [
             ("new", "Not acknowledged"), ("seen", "Acknowledged"), ("silent", "Open, silenced"), ("cleared", "Cleared"),
             ("all", "All"),
         ]  # fmt: skip
-
-    def choices(self, changelist: Any) -> Any:
-        first, *rest = super().choices(changelist)
-        return [{**first, "display": "Open"}, *rest]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Alert]) -> QuerySet[Alert]:
         now = timezone.now()

@@ -38,6 +38,30 @@ class SeenFilter(admin.RelatedFieldListFilter):
         )
 
 
+class UsualFilter(admin.SimpleListFilter):
+    """A filter that shows something less than everything unless asked; `usual` names what that is."""
+
+    usual = ""
+
+    def choices(self, changelist: Any) -> Any:
+        first, *rest = super().choices(changelist)
+        return [{**first, "display": self.usual}, *rest]
+
+
+class RetiredFilter(UsualFilter):
+    """What was retired is out of the way unless asked for; `retired` names that."""
+
+    retired = ""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("retired", self.retired), ("all", "All")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() == "all":
+            return queryset
+        return queryset.filter(retired_at__isnull=self.value() != "retired")
+
+
 class KeptAdmin(admin.ModelAdmin):
     """Rows that are never deleted and lists without bulk actions; of them a person sees those of the own sites.
 

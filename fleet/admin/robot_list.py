@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from fleet import live, work
+from fleet.admin.pages import RetiredFilter
 from fleet.models import Hold, HoldKind, Mode, Presence, Robot
 
 _OPEN_HOLD = Hold.objects.filter(robot=OuterRef("pk"), released_at=None)
@@ -49,23 +50,9 @@ class HeldFilter(admin.SimpleListFilter):
         return queryset if chosen is None else queryset.filter(chosen, retired_at=None)
 
 
-class ServiceFilter(admin.SimpleListFilter):
-    """Retired robots are out of the way unless asked for."""
-
-    title = "service"
-    parameter_name = "service"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("retired", "Retired"), ("all", "All")]
-
-    def choices(self, changelist: Any) -> Any:
-        first, *rest = super().choices(changelist)
-        return [{**first, "display": "In service"}, *rest]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Robot]) -> QuerySet[Robot]:
-        if self.value() == "all":
-            return queryset
-        return queryset.filter(retired_at__isnull=self.value() != "retired")
+class ServiceFilter(RetiredFilter):
+    title = parameter_name = "service"
+    usual, retired = "In service", "Retired"
 
 
 def daily(robots: QuerySet[Robot], chosen: str) -> list[dict[str, Any]]:

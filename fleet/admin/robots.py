@@ -21,7 +21,7 @@ from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
 from fleet.imports import ROBOTS
 from fleet.models import Brand, Hold, Presence, Robot, Site
-from fleet.wording import hold_said, robot_said
+from fleet.wording import clock, hold_said, robot_said
 
 
 class RobotForm(forms.Form):
@@ -122,9 +122,7 @@ class RobotAdmin(SheetAdmin):
     @admin.display(description="hold")
     def held(self, robot: Any) -> SafeString | str:
         words = "; ".join(
-            f"by {h.by}"
-            + (f": {h.why[:80]}" if h.why else "")
-            + (f", until {h.until:%a %d %b %H:%M}" if h.until else "")
+            f"by {h.by}" + (f": {h.why[:80]}" if h.why else "") + (f", until {clock(h.until)}" if h.until else "")
             for h in robot.open_holds
         )
         return format_html('<span dir="auto">{}</span>', words) if words else ""

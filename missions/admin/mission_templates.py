@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.pages import Button, PageAdmin, RetiredFilter
 from fleet.admin.timeline import timeline
 from fleet.history import by_user
 from fleet.refusals import to_field
@@ -22,23 +22,9 @@ from missions.template_forms import VALUE, UseForm, blank, bound, parameters_of,
 from missions.templates import TYPES as PARAMETER_TYPES
 
 
-class UseFilter(admin.SimpleListFilter):
-    """Those out of use are out of the way unless asked for."""
-
-    title = "use"
-    parameter_name = "use"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("retired", "Out of use"), ("all", "All")]
-
-    def choices(self, changelist: Any) -> Any:
-        first, *rest = super().choices(changelist)
-        return [{**first, "display": "In use"}, *rest]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Template]) -> QuerySet[Template]:
-        if self.value() == "all":
-            return queryset
-        return queryset.filter(retired_at__isnull=self.value() != "retired")
+class UseFilter(RetiredFilter):
+    title = parameter_name = "use"
+    usual, retired = "In use", "Out of use"
 
 
 def _retire(request: HttpRequest, template: Template) -> str:

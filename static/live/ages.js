@@ -1,10 +1,11 @@
 // Ages ("4 minutes ago") and countdowns ("in 12 s") stay true on a page that stays open. Moments come from the server.
+import { learnClock as learn, serverNow } from "./times.js";
+
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60]];
-let ahead = 0; // this browser's clock minus the server's, ms
 
 export function learnClock(serverTime) {
   const moment = Date.parse(serverTime);
-  if (!Number.isNaN(moment)) ahead = Date.now() - moment;
+  if (!Number.isNaN(moment)) learn(moment);
 }
 
 function span(seconds) {
@@ -16,7 +17,7 @@ function span(seconds) {
 const until = (left) => (left >= 0 ? `in ${left < 120 ? `${Math.ceil(left)} s` : span(left)}` : `due ${span(-left)} ago`);
 
 export function tick() {
-  const now = Date.now() - ahead;
+  const now = serverNow();
   for (const time of document.querySelectorAll("time[data-ago], time[data-until]")) {
     const seconds = (now - Date.parse(time.dateTime)) / 1000;
     if (Number.isNaN(seconds)) continue;

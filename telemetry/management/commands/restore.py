@@ -13,6 +13,7 @@ from django.db import DatabaseError, connection
 from fleet import restore
 from fleet.alerts import raise_alert
 from fleet.models import Severity
+from fleet.wording import minute
 from telemetry import generation, partitions
 
 
@@ -48,7 +49,7 @@ class Command(BaseCommand):
             raise CommandError(f"Nothing was restored: {' '.join(str(error).split())}") from error
         raise_alert(
             "restored", severity=Severity.WARNING, lasts=False,
-            text=f"Restored from a backup of {manifest.made_at:%Y-%m-%d %H:%M} UTC: what happened after it is lost. Look at "
+            text=f"Restored from a backup of {minute(manifest.made_at)}: what happened after it is lost. Look at "
             "robots that run without a mission, and at tokens and roles that were taken away since.",
         )  # fmt: skip
         self.stdout.write(f"restored in {time.monotonic() - began:.1f} s; now the history is checked against the rows")
