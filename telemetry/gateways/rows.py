@@ -151,10 +151,17 @@ class Seen(NamedTuple):
     commands: list[OpenCommand]
 
 
+# A robot that was told to stop and has not said that it stands is given no work that it does not have (I13), not even
+# what was dispatched just before the stop, which overtook it. It comes when the robot has said so.
+_WITHHELD = """(fleet_command.kind = 'mission.assign' AND (
+    EXISTS (SELECT FROM fleet_command s WHERE s.robot_id = fleet_command.robot_id AND s.state = 'open' AND s.kind = 'robot.stop')
+    OR EXISTS (SELECT FROM fleet_hold h WHERE h.robot_id = fleet_command.robot_id AND h.released_at IS NULL
+      AND h.confirmed_at IS NULL AND h.kind IN ('stopped', 'unconfirmed'))))"""
+
 # A command that is locked is being changed: it comes with the next look, and what may not overtake it waits as well.
 # Marked as sent before its first byte leaves, so that whoever cancels knows whether the robot can have heard of it.
 # Only the newest link takes any.
-_LOOK = """
+_LOOK = f"""
 WITH asked AS (
   SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, c.id IS NULL OR r.retired_at IS NOT NULL AS refused,
     k.gateway = '' AS sent_back
@@ -168,10 +175,12 @@ WITH asked AS (
   UPDATE fleet_command SET sent_at = now() WHERE id IN (
     SELECT id FROM fleet_command
     WHERE robot_id IN (SELECT robot FROM newest WHERE takes) AND state = 'open' AND sent_at IS NULL
+      AND NOT {_WITHHELD}
     FOR NO KEY UPDATE SKIP LOCKED
   ) RETURNING id, robot_id, kind, body, "order"
 ), skipped AS (
-  SELECT robot_id, min("order") AS "order" FROM fleet_command
+  SELECT robot_id, min("order") FILTER (WHERE NOT {_WITHHELD}) AS "order", min("order") FILTER (WHERE {_WITHHELD}) AS held
+  FROM fleet_command
   WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NULL AND id NOT IN (SELECT id FROM sent)
   GROUP BY robot_id
 ), taken AS (
@@ -180,7 +189,9 @@ WITH asked AS (
   WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NOT NULL
 ), open AS (
   SELECT t.* FROM taken t LEFT JOIN skipped s USING (robot_id)
-  WHERE s."order" IS NULL OR t."order" < s."order" OR t.kind = ANY(%s)
+  WHERE t.kind = ANY(%s) OR (
+    (s."order" IS NULL OR t."order" < s."order") AND (s.held IS NULL OR t."order" < s.held OR t.kind LIKE 'robot.%%')
+  )
 )
 SELECT robot, session, replaced, refused, sent_back,
   (SELECT jsonb_object_agg(w.session, w.applied_seq) FROM telemetry_watermark w

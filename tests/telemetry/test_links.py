@@ -8,11 +8,14 @@ import msgspec
 import pytest
 import redis
 from django.db import OperationalError, connection, transaction
+from django.utils import timezone
 
 from fleet import actions
+from fleet.decide import StoodStill
 from fleet.history import by_user
 from fleet.models import Command
 from missions import actions as mission_actions
+from missions.ledger import Ledger
 from telemetry import protocol, stream
 from telemetry.gateways import links
 from telemetry.gateways.links import RETRY_S, Link, Links
@@ -232,7 +235,11 @@ async def test_a_command_that_somebody_is_changing_holds_up_no_stop_and_is_not_o
             await robot.say("robot.heartbeat", {"battery": 50})
             assert (await robot.hear())["verdict"] == "seen"
             released.set()
-            assert [(await robot.hear())["type"] for _ in range(2)] == ["mission.assign", "mission.pause"]
+            await ask(_stands)
+            heard: list[str] = []
+            while len(heard) < 2:  # the stop may have come again before it was answered
+                heard += [kind for kind in [(await robot.hear())["type"]] if kind != "robot.stop"]
+            assert heard == ["mission.assign", "mission.pause"]
     finally:
         released.set()
         await task
@@ -341,3 +348,47 @@ def test_a_link_that_cannot_send_now_marks_nothing_as_sent(robot):
     assert Command.objects.get().sent_at
     [seen] = look([quiet])  # it was sent, and the robot has not answered
     assert [c.kind for c in seen.commands] == ["robot.stop"]
+
+
+def _stands() -> None:
+    """The robot has heard the stop, and says that it stands."""
+    stop, now = Command.objects.get(kind="robot.stop"), timezone.now()
+    Command.objects.filter(pk=stop.pk).update(state="delivered")
+    with transaction.atomic():
+        ledger = Ledger.open(["RB-001"], now=now)
+        ledger.tell_robot("RB-001", StoodStill(7, 1, stop.created_at), SYSTEM, now)
+        ledger.commit()
+
+
+def _credential() -> int:
+    return actions.credential_of_token(actions.issue_credential("RB-001", by=SYSTEM)).pk
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_dispatched_before_a_stop_is_not_sent_until_the_robot_says_that_it_stands(dispatched):
+    session = open_session("RB-001", "here").session
+    asked = [Asked("RB-001", session, _credential(), [])]
+
+    def kinds():
+        return [command.kind for command in look(asked)[0].commands]
+
+    actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle")
+    assert kinds() == ["robot.stop"]
+    Command.objects.filter(kind="robot.stop").update(state="delivered")  # heard, but not confirmed
+    assert kinds() == []
+    assert Command.objects.get(kind="mission.assign").sent_at is None
+    _stands()
+    assert kinds() == ["mission.assign"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_assignment_that_waits_for_a_stop_holds_up_nothing_that_ends_the_stop(dispatched):
+    session = open_session("RB-001", "here").session
+    asked = [Asked("RB-001", session, _credential(), [])]
+    actions.stop_robot("RB-001", by=SYSTEM)
+    look(asked)
+    Command.objects.filter(kind="robot.stop").update(state="delivered")
+    mission_actions.pause_mission(dispatched.pk, by=SYSTEM)
+    actions.release_robot("RB-001", by=SYSTEM)
+    kinds = [command.kind for command in look(asked)[0].commands]
+    assert {kind.partition(".")[0] for kind in kinds} == {"robot"} and "robot.release" in kinds
