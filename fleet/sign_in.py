@@ -9,6 +9,7 @@ from axes.models import AccessAttempt
 from axes.signals import user_locked_out
 from axes.utils import reset
 from django.conf import settings
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.http import HttpRequest, HttpResponse
@@ -21,6 +22,16 @@ from fleet.people import tell
 from fleet.sessions import address_of, device_in_words, device_of, note
 
 FAILED_EVERY = timedelta(minutes=1)  # a guesser writes one event a minute into somebody's history, not thousands
+
+
+class SignInForm(AuthenticationForm):
+    """Django's, which does not itself keep to the length of a user name; what counts wrong guesses cannot store a longer one."""
+
+    def clean_username(self) -> str:
+        name = str(self.cleaned_data["username"])
+        if len(name) > User._meta.get_field("username").max_length:  # type: ignore[operator]
+            raise self.get_invalid_login_error()
+        return name
 
 
 def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:

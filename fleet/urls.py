@@ -20,3 +20,4 @@ urlpatterns = [
     path("api/<path:path>", nowhere),
     path("", include("telemetry.urls")),
 ]
+handler400 = "telemetry.views.not_understood"

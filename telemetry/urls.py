@@ -6,13 +6,18 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.generic import RedirectView
 
 from fleet.models import ROBOT_ID
+from fleet.sign_in import SignInForm
 from telemetry import connecting, inspector, views
 
 page = require_http_methods(["GET", "HEAD", "POST"])
 
 urlpatterns = [
     path("", require_safe(RedirectView.as_view(pattern_name="fleet")), name="home"),
-    path("login/", page(LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)), name="login"),
+    path(
+        "login/",
+        page(LoginView.as_view(template_name="login.html", form_class=SignInForm, redirect_authenticated_user=True)),
+        name="login",
+    ),
     path("logout/", require_POST(LogoutView.as_view(next_page="login")), name="logout"),
     path("fleet/", views.fleet, name="fleet"),
     *(path(f"fleet/{verb}", views.robots_action, {"verb": verb}, name=f"robots-{verb}") for verb in views.MANY_VERBS),

@@ -234,6 +234,14 @@ def _chosen(request: HttpRequest) -> tuple[list[str], str]:
     return list(visible.values_list("pk", flat=True)), ""
 
 
+def not_understood(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """A request that is damaged. Django's own page reads the form once more, fails at it again, and has no answer."""
+    return HttpResponse("This request is not understood.", status=400, content_type="text/plain; charset=utf-8")
+
+
+not_understood.csrf_exempt = True  # type: ignore[attr-defined]
+
+
 def not_this_page(request: HttpRequest, reason: str = "") -> HttpResponse:
     """The form's token is not ours: settings.CSRF_FAILURE_VIEW."""
     if not request.user.is_authenticated:

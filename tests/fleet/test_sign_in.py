@@ -116,3 +116,9 @@ def test_the_usual_address_of_a_sign_in_leads_to_ours_and_then_on(client, superv
             client.force_login(supervisor)
         answer = getattr(client, method)("/admin/login/", query_params={"next": wanted})
         assert (answer.status_code, answer["Location"]) == (302, f"/login/?next={then}")
+
+
+@pytest.mark.parametrize("name", ["a" * 151, "a" * 5000, "a\r\nb\x1b[31m", "a\x00b"])
+def test_a_name_that_nobody_can_have_is_refused_like_any_wrong_one(client, db, name):
+    answer = sign_in(client, name)
+    assert answer.status_code == 200 and "do not fit" in answer.content.decode()

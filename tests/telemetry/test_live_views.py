@@ -231,3 +231,10 @@ def test_robot_text_in_the_page_is_text(client, supervisor, site, brand):
 def test_every_url_of_a_fragment_exists(client, robot):
     assert reverse("robot-stop", args=["RB-001"]) == "/fleet/robots/RB-001/stop"
     assert reverse("login") == settings.LOGIN_URL
+
+
+@pytest.mark.parametrize("path", ["/login/", "/fleet/stop?site=all"])
+def test_a_form_in_another_coding_is_told_so(client, supervisor, path):
+    client.force_login(supervisor)
+    answer = client.post(path, "a=b", content_type="application/x-www-form-urlencoded; charset=utf-7")
+    assert (answer.status_code, answer["Content-Type"]) == (400, "text/plain; charset=utf-8")
