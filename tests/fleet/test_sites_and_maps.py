@@ -162,6 +162,13 @@ def test_what_is_no_map_is_refused_in_words(client, admin_person, site, raw, sai
     assert not MapImage.objects.exists()
 
 
+def test_sides_within_their_bounds_may_have_too_many_pixels_together(monkeypatch):
+    monkeypatch.setattr(maps, "MAX_PIXELS", 799)
+    raw = png(40, 20)
+    with pytest.raises(Refused, match="40 by 20 pixels"):
+        picture_of(io.BytesIO(raw), len(raw))
+
+
 def test_a_file_too_large_is_not_even_read(site):
     class Unread(io.BytesIO):
         def read(self, *_):

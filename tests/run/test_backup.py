@@ -193,6 +193,11 @@ def test_a_file_that_is_damaged_is_refused_before_the_database_is_asked(archive,
     file.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
     assert "damaged" in refused(file)
     assert "is damaged: fleet_robot" in refused(rewritten(archive, lambda m: None, member="fleet_robot.copy", text=b""))
+    with zipfile.ZipFile(archive) as source:  # as many rows, and the zip is sound
+        other = source.read("fleet_robot.copy").replace(b"Ella", b"Emma")
+    assert "is damaged: fleet_robot" in refused(
+        rewritten(archive, lambda m: None, member="fleet_robot.copy", text=other)
+    )
     assert "cannot be read: No such file" in refused(tmp_path / "absent.zip")
 
 
