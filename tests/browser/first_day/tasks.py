@@ -27,7 +27,7 @@ TASKS = {
     "Stop everything in hall 2 and release two": Task("supervisor of hall 2", 8, 2),
     "Take a robot out of service until Monday, with a reason": Task("supervisor", 8, 4),  # one less on a Sunday
     "Find who aborted yesterday's mission and why, export it": Task("auditor", 7, 5),
-    "Create a mission from another system: issue a token, run the example": Task("integrator", 11, 5),
+    "Create a mission from another system: issue a token, run the example": Task("integrator", 12, 5),
     "Restore last night's backup": Task("on call", 2, 0),
     "Cancel a running mission with a reason; the robot confirms": Task("supervisor", 7, 4),
     "Run only the unfinished steps of an aborted mission again": Task("supervisor", 9, 7),
