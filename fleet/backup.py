@@ -75,6 +75,11 @@ def write(file: Path, now: datetime) -> Manifest:
     return manifest
 
 
+def newest(folder: Path) -> Path | None:
+    """The newest backup of a folder that `backup` named."""
+    return max((file for file in folder.iterdir() if NAME.fullmatch(file.name)), default=None)
+
+
 def _dump(archive: zipfile.ZipFile, now: datetime) -> Manifest:
     alone = not connection.in_atomic_block
     with transaction.atomic():

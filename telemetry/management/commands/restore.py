@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
-from fleet import restore
+from fleet import backup, restore
 from fleet.alerts import raise_alert
 from fleet.models import Severity
 from fleet.wording import minute
@@ -25,7 +25,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="A backup, or a folder: the newest one in it.")
         parser.add_argument(
             "--empty-redis", action="store_true",
             help="Delete what the durable Redis holds of the site as it was after the backup.",
@@ -34,6 +34,11 @@ class Command(BaseCommand):
 
     def handle(self, *, file: Path, empty_redis: bool, check: bool, **options: Any) -> None:
         began = time.monotonic()
+        if file.is_dir():
+            found = backup.newest(file)
+            if found is None:
+                raise CommandError(f"There is no backup in {file}.")
+            file = found
         try:
             manifest = restore.check_file(file)
             rows = sum(table.rows for table in manifest.tables)
