@@ -13,6 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.text import capfirst
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -35,7 +36,17 @@ class Door(admin.AdminSite):
     index_title = "Now"
     site_url = "/fleet/"
     empty_value_display = "–"
+    app_words = {"auth": "People and roles", "telemetry": "Links of robots"}  # on the start page
     enable_nav_sidebar = False  # lists need the width; the top bar has what people open daily
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        """What the start page lists, in the words of the pages themselves."""
+        apps: list[Any] = super().get_app_list(request, app_label)
+        for app in apps:
+            app["name"] = self.app_words.get(app["app_label"], app["name"])
+            for row in app["models"]:
+                row["name"] = capfirst(getattr(self.get_model_admin(row["model"]), "many", "") or row["name"])
+        return apps
 
     def get_urls(self) -> list[Any]:
         kept = [url for url in super().get_urls() if getattr(url, "name", None) not in LEFT_OUT]

@@ -215,6 +215,7 @@ PUBLIC_URL = env("DROVER_URL", f"http://127.0.0.1:{PORT}").rstrip(
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_I18N = True
+FORMAT_MODULE_PATH = "fleet.formats"
 USE_TZ = True
 
 STATIC_URL = "static/"

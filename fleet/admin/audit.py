@@ -54,6 +54,8 @@ def lines(events: list[Event], user: Any) -> list[Line]:
 
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
+    many = "audit"
+
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.export_view)
         own = [path(f"export.{kind}", view, {"kind": kind}, name="fleet_event_export") for kind in FORMATS]

@@ -236,6 +236,7 @@ class PersonAdmin(PageAdmin):
 class RoleGroupAdmin(ReadOnlyAdmin):
     """Roles are a table in the code (fleet/roles.py); here one can read what each may do."""
 
+    many = "roles"
     list_display = ("name",)
     fields = ("name", "permissions")
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from fleet.models import Command
+
 
 @pytest.mark.parametrize(
     ("path", "says", "offers"),
@@ -75,3 +77,18 @@ def test_nobody_is_sent_where_they_may_not_go(client, admin_person, supervisor, 
         page = client.get("/fleet/").content.decode()
         assert (add_robot in page, add_mission in page) == links
         assert "Robots appear here" in page and "No mission is open" in page
+
+
+def test_the_start_page_uses_the_words_of_the_pages(client, admin_person):
+    client.force_login(admin_person)
+    lists = client.get("/admin/").content.decode().partition('class="apps"')[2]
+    for words in ("People and roles", ">People<", ">Roles<", ">Audit<", ">Robots that knocked<"):
+        assert words in lists
+    assert "Authentication" not in lists and ">Users<" not in lists
+
+
+def test_a_time_is_written_as_everywhere_else(dispatched, client, admin_person):
+    client.force_login(admin_person)
+    command = Command.objects.get()
+    page = client.get(f"/admin/fleet/command/{command.pk}/change/").content.decode()
+    assert f"{command.created_at:%Y-%m-%d %H:%M:%S}" in page and "p.m." not in page
