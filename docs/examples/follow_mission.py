@@ -7,6 +7,7 @@ SITE is its name or its id.
 import json
 import os
 import sys
+import urllib.error
 import urllib.request
 import uuid
 
@@ -17,8 +18,11 @@ def call(method, path, body=None, **headers):
     data = None if body is None else json.dumps(body).encode()
     headers |= {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"{URL}/api/v1{path}", data, headers, method=method)
-    with urllib.request.urlopen(request, timeout=40) as response:
-        return json.load(response)
+    try:
+        with urllib.request.urlopen(request, timeout=40) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        sys.exit(f"{error.code}: {json.load(error)['detail']}")
 
 
 if len(sys.argv) < 3:
