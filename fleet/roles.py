@@ -9,8 +9,8 @@ from fleet.models import Role
 _VIEW = {
     f"{app}.view_{model}"
     for app, models in {
-        "fleet": "site place brand robot hold event command alert silence",
-        "missions": "mission step dependency template deadletter",
+        "fleet": "site place brand robot event command alert silence",
+        "missions": "mission template deadletter",
     }.items()
     for model in models.split()
 }
