@@ -265,6 +265,8 @@ def test_rerun_makes_a_new_one_that_knows_its_origin(program, mission):
     new = program("POST", f"/missions/{mission.pk}/rerun", {"run": False}, Idempotency_Key="r")
     assert (new.status_code, new.said["origin"], new.said["origin_kind"]) == (201, str(mission.pk), "rerun")
     assert program("POST", f"/missions/{mission.pk}/rerun", {"run": False}, Idempotency_Key="r").said == new.said
+    other = f"/missions/{new.said['id']}/rerun"  # the same words about another mission are another request
+    assert program("POST", other, {"run": False}, Idempotency_Key="r").status_code == 422
     assert Mission.objects.count() == 2
 
 
