@@ -1,8 +1,6 @@
-"""Real servers and a real Chromium. Without Chromium these tests are skipped with one line, unless
-DROVER_REQUIRE_BROWSER=1 says that this is a failure."""
+"""Real servers and a real Chromium; without one these tests are left out (tests/tools.py)."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,11 +17,9 @@ from django.test import Client
 
 from fleet.tether import tied
 from tests.eventually import eventually
+from tests.tools import tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CHROMIUM = os.environ.get("CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 VIOLATIONS = """
 window.violations = [];
@@ -90,15 +86,12 @@ def web(transactional_db, tmp_path):
 
 @pytest.fixture(scope="module")  # no longer: playwright's loop runs in this thread, and others' async tests need theirs
 def chromium():
-    if CHROMIUM is None:
-        if os.environ.get("DROVER_REQUIRE_BROWSER") == "1":
-            pytest.fail("Chromium is not installed, and DROVER_REQUIRE_BROWSER=1 demands it")
-        pytest.skip("no Chromium on PATH: browser tests are left out")
+    path = tool("chromium", "chromium-browser", "google-chrome")
     from playwright.sync_api import sync_playwright
 
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # playwright's loop lives in this thread
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]

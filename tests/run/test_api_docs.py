@@ -11,6 +11,7 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 import pytest
 
 from tests.run.copies import ROOT, Copy
+from tests.tools import tool
 
 pytestmark = pytest.mark.processes
 
@@ -55,6 +56,8 @@ def test_the_example_follows_its_mission_to_the_end(running, token):
 
 
 def test_every_example_of_the_docs_runs_as_it_stands(running, token):
+    for name in ("bash", "curl", "jq"):
+        tool(name)
     text = (ROOT / "docs/api.md").read_text()
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
     blocks[0] = re.sub(r"^export .*\n", "", blocks[0])  # the line that differs at every site

@@ -23,6 +23,7 @@ from tests.actors import SYSTEM, online
 from tests.eventually import eventually_async
 from tests.telemetry.robots_talk import work
 from tests.telemetry.served import served
+from tests.tools import tool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 EXAMPLE = Path(settings.BASE_DIR) / "docs" / "examples" / "robot_http.py"
@@ -138,6 +139,7 @@ def curl(command, site_url, token):
 
 
 async def test_the_curl_examples_answer_as_written(site_url, token, ask, robot):
+    tool("curl")
     assert len(CURL) >= 5
     stop = ""
     for command, written in CURL:
