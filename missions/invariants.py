@@ -4,7 +4,7 @@ Reads the whole history once, aggregate by aggregate; needs no lock and changes 
 """
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -15,7 +15,8 @@ from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, differences, d
 from fleet.models import Event
 from missions.models import QUEUED, RUNNING, Mission
 
-CHUNK = 2000
+CHUNK = 2000  # events read at a time
+TOGETHER = 200  # aggregates whose rows are read at a time
 
 
 def check() -> list[str]:
@@ -25,10 +26,7 @@ def check() -> list[str]:
         if alone:  # one snapshot for all of it; a test inside a transaction sees its own
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        found = [*_nothing_hangs(), *_rights_follow_history()]
-        for aggregate in AGGREGATES.values():
-            found += _aggregate(aggregate)
-    return found
+        return [*_nothing_hangs(), *_rights_follow_history(), *_rows_follow_history(), *_rows_without_history()]
 
 
 def _nothing_hangs() -> Iterator[str]:
@@ -52,37 +50,64 @@ def _rights_follow_history() -> Iterator[str]:
             yield f"I11 person:{user.pk} has is_staff {user.is_staff}, and role {role or 'none'}"
 
 
-def _aggregate(aggregate: Aggregate) -> list[str]:
-    found: list[str] = []
-    seen = set()
-    events = Event.objects.filter(aggregate__startswith=f"{aggregate.prefix}:").order_by("aggregate", "seq")
-    for name, history in groupby(events.iterator(CHUNK), key=lambda event: event.aggregate):
-        pk = aggregate.model._meta.pk.to_python(name.partition(":")[2])  # type: ignore[union-attr]
-        seen.add(pk)
-        found += _one(aggregate, pk, list(history))
-    without = aggregate.model._default_manager.exclude(pk__in=seen).values_list("pk", flat=True)
-    return found + [f"I2 {aggregate.name(pk)} has a row and no history" for pk in without]
+def _histories() -> Iterator[tuple[str, list[Event]]]:
+    """Aggregate's name and its events, oldest first; all of one kind of aggregate after each other."""
+    events = Event.objects.order_by("aggregate", "seq").iterator(CHUNK)
+    for name, history in groupby(events, key=lambda event: event.aggregate):
+        yield name, list(history)
 
 
-def _one(aggregate: Aggregate, pk: Any, history: list[Event]) -> list[str]:
-    name = aggregate.name(pk)
-    found = list(_chain(name, history))
-    row = aggregate.model._default_manager.filter(pk=pk).first()
+def _rows_follow_history() -> Iterator[str]:
+    histories = _histories()
+    while some := list(islice(histories, TOGETHER)):
+        for prefix, mine in groupby(some, key=lambda item: item[0].partition(":")[0]):
+            yield from _compared(AGGREGATES[prefix], list(mine))
+
+
+def _compared(aggregate: Aggregate, histories: list[tuple[str, list[Event]]]) -> Iterator[str]:
+    """A few aggregates of one kind, with one query for their rows and one for each kind of children."""
+    to_python = aggregate.model._meta.pk.to_python  # type: ignore[union-attr]
+    found = {to_python(name.partition(":")[2]): history for name, history in histories}
+    rows = aggregate.model._default_manager.in_bulk(found)
+    children: dict[Any, dict[str, dict[int, Any]]] = {pk: {name: {} for name in aggregate.children} for pk in found}
+    for name, model in aggregate.children.items():
+        parent = aggregate.parent(name)
+        for child in model._default_manager.filter(**{f"{parent}__in": found}):
+            children[getattr(child, parent)][name][child.number] = child
+    for pk, history in found.items():
+        yield from _one(aggregate, aggregate.name(pk), rows.get(pk), children[pk], history)
+
+
+def _one(
+    aggregate: Aggregate, name: str, row: Any, children: dict[str, dict[int, Any]], history: list[Event]
+) -> Iterator[str]:
+    yield from _chain(name, history)
     if row is None:
-        return [*found, f"I2 {name} has history and no row"]
+        yield f"I2 {name} has history and no row"
+        return
     if row.version != history[-1].seq:
-        found.append(f"I2 {name} is at version {row.version}, its history at {history[-1].seq}")
+        yield f"I2 {name} is at version {row.version}, its history at {history[-1].seq}"
     try:
-        folded = fold(aggregate, pk, history)
+        folded = fold(aggregate, row.pk, history)
     except TransitionNotAllowed as error:
-        return [*found, f"I1 {name}: {error}"]
+        yield f"I1 {name}: {error}"
     except (KeyError, ValueError) as error:
-        return [*found, f"I9 {name}: {error}"]
-    children = {
-        child: {c.number: c for c in model._default_manager.filter(**{aggregate.parent(child): pk})}
-        for child, model in aggregate.children.items()
-    }
-    return found + [f"I9 {text}" for text in differences(folded, row, children)]
+        yield f"I9 {name}: {error}"
+    else:
+        yield from (f"I9 {text}" for text in differences(folded, row, children))
+
+
+def _rows_without_history() -> Iterator[str]:
+    """One statement for all kinds of aggregates."""
+    parts = [
+        f"SELECT '{a.prefix}:' || t.{a.model._meta.pk.column} FROM {a.model._meta.db_table} t WHERE NOT EXISTS"  # type: ignore[union-attr]
+        f" (SELECT 1 FROM {Event._meta.db_table} e WHERE e.aggregate = '{a.prefix}:' || t.{a.model._meta.pk.column})"  # type: ignore[union-attr]
+        for a in AGGREGATES.values()
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(parts))
+        for (name,) in cursor.fetchall():
+            yield f"I2 {name} has a row and no history"
 
 
 def _chain(name: str, history: list[Event]) -> Iterator[str]:
