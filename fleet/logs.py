@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.core.exceptions import RequestAborted
 from django.http import HttpRequest, HttpResponse
 
 LONGEST = 2000  # characters of a message
@@ -97,6 +98,14 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 FORMATS = {"line": {"()": Line}, "json": {"()": Json}}
+
+
+def nobody_waits(record: logging.LogRecord) -> bool:
+    """Filter: a browser that went away in the middle of its request is no trouble.
+
+    When daphne cancels the request, Django leaves the task behind that noticed it, and asyncio reports it.
+    """
+    return not (record.exc_info and isinstance(record.exc_info[1], RequestAborted))
 
 
 class Traced:

@@ -275,7 +275,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": logs.FORMATS,
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "filters": {"nobody_waits": {"()": lambda: logs.nobody_waits}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["nobody_waits"]},
+    },
     "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.request": {"level": "ERROR"},

@@ -5,6 +5,7 @@ import logging
 import sys
 
 import pytest
+from django.core.exceptions import RequestAborted
 from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 from django.urls import reverse
@@ -137,3 +138,11 @@ def test_an_unhandled_error_is_logged_with_the_request_it_belongs_to(client, mon
     assert response.status_code == 500
     lines = [json.loads(line) for line in caplog.text.splitlines()]
     assert any(line.get("request_id") == response["X-Request-Id"] for line in lines)
+
+
+@pytest.mark.parametrize(("error", "logged"), [(RequestAborted(), 0), (ValueError("other"), 1)])
+def test_a_browser_that_went_away_is_no_trouble(error, logged):
+    handler = logging.getLogger().handlers
+    ours = next(h for h in handler if logs.nobody_waits in h.filters)
+    record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "never retrieved", (), (type(error), error, None))
+    assert bool(ours.filter(record)) is bool(logged)
