@@ -18,6 +18,7 @@ from fleet.models import Command, Event, Hold
 from fleet.tether import tied
 from missions import invariants
 from telemetry.models import Link
+from telemetry.stream import Streams
 from tests.actors import SYSTEM
 from tests.chaos.conftest import OwnValkey
 from tests.eventually import eventually
@@ -58,6 +59,9 @@ def redises(tmp_path_factory, environment, settings):
         valkey.start()
         environment[variable] = valkey.url
         setattr(settings, variable, valkey.url)
+    streams = Streams(settings.REDIS_URL)
+    streams.ensure_groups(range(settings.PARTITIONS))  # a worker has been here: none who comes sees streams as lost
+    streams.close()
     yield made
     for valkey in made:
         valkey.process.send_signal(signal.SIGCONT)
