@@ -98,6 +98,11 @@ def test_why_a_mission_waits_is_two_clicks_away(sign_in, supervisor, dispatched,
     expect(page.locator(".why")).to_contain_text("Ella is busy with “Fetch”")
 
 
+def choose_all(page) -> None:
+    page.wait_for_load_state()  # before that the list's own script may set the box back
+    page.locator("#action-toggle").check()
+
+
 def test_many_are_cancelled_and_what_is_refused_says_why(sign_in, supervisor, dispatched, robot):
     by = by_user(supervisor)
     tell(dispatched, Delivered(), Accepted(1))
@@ -106,7 +111,7 @@ def test_many_are_cancelled_and_what_is_refused_says_why(sign_in, supervisor, di
     page = sign_in(supervisor)
     page.set_default_timeout(10_000)
     page.goto(LIST)
-    page.locator("#action-toggle").check()
+    choose_all(page)
     page.locator("select[name=action]").select_option("pause")  # which only one of them can do
     page.get_by_role("button", name="Go").click()
     expect(page.get_by_role("heading", name="Pause: 3 missions")).to_be_visible()
@@ -114,7 +119,7 @@ def test_many_are_cancelled_and_what_is_refused_says_why(sign_in, supervisor, di
     said = page.locator(".messagelist")
     expect(said).to_contain_text("Pause: 1 asked to pause, 2 refused.")
     expect(said).to_contain_text("“Two”: refused. It is not dispatched yet.")
-    page.locator("#action-toggle").check()
+    choose_all(page)
     page.locator("select[name=action]").select_option("cancel")
     page.get_by_role("button", name="Go").click()
     page.get_by_label("Reason").fill("wrong shift")
@@ -194,7 +199,7 @@ def test_text_of_people_is_text_on_every_mission_page(sign_in, supervisor, admin
     assert page.evaluate("window.owned") is None
     page.on("dialog", lambda dialog: dialog.accept())
     page.goto(LIST)
-    page.locator("#action-toggle").check()
+    choose_all(page)
     page.locator("select[name=action]").select_option("rerun")
     page.get_by_role("button", name="Go").click()
     page.get_by_role("button", name="Rerun all steps 2 missions").click()
