@@ -56,7 +56,8 @@ def sign_on(hand: Hand, person) -> None:
 
 
 def row(page, number: int):
-    return page.locator("[data-step]:not([hidden])").nth(number - 1)
+    ready = "[data-step]:not([hidden]):has([data-handle]:not([hidden]))"  # the script has put the rows in order
+    return page.locator(ready).nth(number - 1)
 
 
 def test_fetch_from_dock_a_to_shelf_3_is_drawn_up_and_run(sign_in, supervisor, robot):

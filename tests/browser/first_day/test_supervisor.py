@@ -11,7 +11,8 @@ LONG = ("wait", {"seconds": 900})  # at ten times the speed 90 s: longer than an
 
 
 def step(page, number: int):
-    return page.locator("[data-step]:not([hidden])").nth(number - 1)
+    ready = "[data-step]:not([hidden]):has([data-handle]:not([hidden]))"  # the script has put the rows in order
+    return page.locator(ready).nth(number - 1)
 
 
 def command(hand, number: int, kind: str, **inputs: str) -> None:
