@@ -23,10 +23,8 @@ from missions.decide import decide
 from missions.dispatching import LOST_RACES, carry_out, decisions, frames
 from missions.ledger import Ledger
 from missions.models import FINAL, Importance, Mission, OriginKind, Outcome, Step
-from missions.plans import MAX_STEPS as MAX_STEPS  # part of what this module offers
 from missions.reasons import obstacle
 from missions.standing import standing
-from missions.waiting import why_waiting as why_waiting  # part of what this module offers
 
 TRIES = 5  # of a transaction that met another one
 

@@ -16,6 +16,7 @@ from missions.decide import WAITS_LONG_S
 from missions.facts import Accepted, Cancel, Cancelled, Delivered, Finished, StepCompleted, StepFailed
 from missions.ledger import Ledger
 from missions.models import Mission
+from missions.waiting import why_waiting
 from tests.actors import STEPS, SYSTEM, tell
 
 WAIT = [{"command": "wait", "params": {"seconds": 1}}]
@@ -83,9 +84,9 @@ def test_whoever_is_before_it_goes_first(mission, other_robot, site, supervisor)
     said = actions.queue_mission(second, by=SYSTEM)
     assert said == "waits: Ella is busy with “Fetch”; 2nd in Ella's queue, behind “A”"
     actions.set_priority(second, priority=5, by=SYSTEM)
-    words = actions.why_waiting(get(first))
+    words = why_waiting(get(first))
     assert words == "Ella is busy with “Fetch”; 2nd in Ella's queue, behind “B”"
-    assert actions.why_waiting(get(second)) == "Ella is busy with “Fetch”"
+    assert why_waiting(get(second)) == "Ella is busy with “Fetch”"
 
 
 def test_withdrawn_it_waits_no_more(mission, supervisor):

@@ -23,6 +23,7 @@ from missions.facts import (
     StepFailed,
 )
 from missions.models import Mission
+from missions.waiting import why_waiting
 from tests.actors import tell
 
 
@@ -249,4 +250,4 @@ def test_held_robot_gets_no_new_mission(running, supervisor):
     )  # fmt: skip
     with pytest.raises(actions.Refused, match="on hold. Stop not confirmed by policy"):
         actions.dispatch_mission(pk, by=by_user(supervisor))
-    assert "on hold" in actions.why_waiting(Mission.objects.get(pk=pk))
+    assert "on hold" in why_waiting(Mission.objects.get(pk=pk))

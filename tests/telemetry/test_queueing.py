@@ -14,6 +14,7 @@ from missions import actions
 from missions.facts import Accepted, Cancelled, Delivered, Finished, StepCompleted
 from missions.ledger import Ledger
 from missions.models import OPEN, Mission
+from missions.waiting import why_waiting
 from telemetry.stream import partition_of
 from telemetry.worker import GRACE_S
 from tests.actors import START, SYSTEM, online, tell
@@ -112,7 +113,7 @@ def test_what_makes_room(ready, clock, site, robot, what):
     assert get(pk).dispatched_at is None
     OPENERS[what][0](site)
     look(ready, clock)
-    assert get(pk).dispatched_at, actions.why_waiting(get(pk))
+    assert get(pk).dispatched_at, why_waiting(get(pk))
     assert Event.objects.get(kind="mission.dispatched", aggregate=f"mission:{pk}").cause.startswith("queue:")
 
 
