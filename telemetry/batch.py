@@ -71,7 +71,7 @@ def apply(
     with transaction.atomic():
         hold(partition, fence)
         with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-            messages = [_read(entry) for entry in _unknown(cursor, entries)]
+            messages = _unknown(cursor, [_read(entry) for entry in entries])
             for message in messages if doomed else ():
                 message.reason, message.tries = doomed
             hook("before_decide")
@@ -87,17 +87,32 @@ def apply(
     _report([m for m in messages if m.reason])
 
 
-def _unknown(cursor: Any, entries: list[Entry]) -> list[Entry]:
-    """Those not applied before; the first of each."""
-    fresh = {(entry.robot_id, entry.msg_id): entry for entry in reversed(entries)}
+def _unknown(cursor: Any, messages: list[_Message]) -> list[_Message]:
+    """Those not applied before; the first of each.
+
+    Known is what has a row, and what is numbered up to `forgotten_seq` of its session: rows of old messages are
+    deleted (`telemetry.tidying`). Of a session that is forgotten as a whole nobody can say what was applied.
+    """
+    fresh = {(m.entry.robot_id, m.entry.msg_id): m for m in reversed(messages)}
     cursor.execute(
-        "SELECT p.robot_id, p.msg_id FROM telemetry_processedmessage p"
-        " JOIN unnest(%s::text[], %s::uuid[]) AS k(robot_id, msg_id) USING (robot_id, msg_id)",
-        [[robot for robot, _ in fresh], [msg_id for _, msg_id in fresh]],
+        "SELECT k.robot_id, k.msg_id, p.id IS NOT NULL OR w.forgotten_seq >= k.seq"
+        " FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::bigint[]) AS k(robot_id, msg_id, session, seq)"
+        " LEFT JOIN telemetry_processedmessage p USING (robot_id, msg_id)"
+        " LEFT JOIN telemetry_watermark w ON w.robot_id = k.robot_id AND w.session = k.session AND w.forgotten_seq > 0"
+        " LEFT JOIN telemetry_link l ON l.robot_id = k.robot_id AND l.forgotten_session > 0"
+        " WHERE p.id IS NOT NULL OR w.forgotten_seq >= k.seq OR k.session BETWEEN 1 AND l.forgotten_session",
+        [list(column) for column in zip(*((*key, *_number(m)) for key, m in fresh.items()), strict=True)],
     )
-    for row in cursor.fetchall():
-        del fresh[row]
+    for robot, msg_id, known in cursor.fetchall():
+        if known:
+            del fresh[robot, msg_id]
+        else:
+            fresh[robot, msg_id].reason = "its session is so old that nobody can say whether it was applied"
     return list(reversed(fresh.values()))
+
+
+def _number(message: _Message) -> tuple[int, int]:
+    return (message.up.session, message.up.seq) if message.up else (0, 0)
 
 
 def _read(entry: Entry) -> _Message:
@@ -137,8 +152,7 @@ def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
         buried([(m.entry.robot_id, m.up.type if m.up else "", m.reason) for m in dead], now)
     watermarks.move(cursor, [(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up])
     rows = [
-        (m.entry.robot_id, m.entry.msg_id, m.up.session if m.up else 0, m.up.seq if m.up else 0,
-         m.final, m.entry.received_at)
+        (m.entry.robot_id, m.entry.msg_id, *_number(m), m.final, m.entry.received_at)
         for m in messages
     ]  # fmt: skip
     cursor.execute(

@@ -14,14 +14,21 @@ class Link(models.Model):
         max_length=80, default="", help_text="Process that holds it, host:pid. Empty: sent back."
     )
     opened_at = models.DateTimeField(null=True)
+    forgotten_session = models.BigIntegerField(
+        default=0, db_default=0, help_text="Of its sessions up to this one not even the watermarks are kept."
+    )
 
 
 class Watermark(models.Model):
-    """Every critical message of this session up to `applied_seq` is applied or a dead letter."""
+    """Every critical message of this session up to `applied_seq` is applied or a dead letter.
+
+    Rows of processed messages up to `forgotten_seq` (never above `applied_seq`) were deleted: all of them are known.
+    """
 
     robot = models.ForeignKey(Robot, models.CASCADE)
     session = models.BigIntegerField()
     applied_seq = models.BigIntegerField(default=0)
+    forgotten_seq = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["robot", "session"], name="watermark_once")]

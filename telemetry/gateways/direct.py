@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from missions.ledger import Ledger
 from telemetry import translate, watermarks
-from telemetry.models import ProcessedMessage
+from telemetry.models import ProcessedMessage, Watermark
 from telemetry.protocol import Up
 
 TYPES = ("robot.stopped",)
@@ -21,10 +21,7 @@ def apply(up: Up, received_at: datetime) -> None:
     now = timezone.now()
     with transaction.atomic():
         ledger = Ledger.open({up.robot}, translate.missions_named(up), now=now)
-        if (
-            up.robot not in ledger.robots
-            or ProcessedMessage.objects.filter(robot_id=up.robot, msg_id=up.msg_id).exists()
-        ):
+        if up.robot not in ledger.robots or _known(up):
             return
         verdict = translate.tell(ledger, up, received_at)
         ledger.commit()
@@ -34,3 +31,9 @@ def apply(up: Up, received_at: datetime) -> None:
         )  # fmt: skip
         with connection.cursor() as cursor:
             watermarks.move(cursor, [(up.robot, up.session, up.seq)], in_order=False)
+
+
+def _known(up: Up) -> bool:
+    """Was it applied before? Its row may be deleted already (as `telemetry.batch` sees it)."""
+    forgotten = Watermark.objects.filter(robot=up.robot, session=up.session, forgotten_seq__gte=up.seq)
+    return ProcessedMessage.objects.filter(robot_id=up.robot, msg_id=up.msg_id).exists() or forgotten.exists()
