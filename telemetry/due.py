@@ -15,6 +15,7 @@ from fleet.models import Robot
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
+from telemetry.clocks import Clocks
 from telemetry.failures import Blame, blame
 from telemetry.partitions import hold
 from telemetry.stream import LATE_S, Streams, partition_of
@@ -22,28 +23,9 @@ from telemetry.stream import LATE_S, Streams, partition_of
 log = logging.getLogger(__name__)
 
 APPEND = timedelta(seconds=LATE_S)  # what was received before the due time is in the stream this long after it
-SKEW_S = 2.0
 SKIP_S = 30.0  # a mission or robot whose deadline raised is left alone this long
 
 Key = UUID | str  # of a mission, of a robot
-
-
-class Clocks:
-    """Do wall clock and monotonic clock go together? When they part, nothing fires until they did for a while."""
-
-    def __init__(self, check_s: float) -> None:
-        self.check_s = check_s
-        self._offset: float | None = None
-        self._checked_until = float("-inf")
-
-    def steady(self, now: datetime, tick: float) -> bool:
-        offset = now.timestamp() - tick
-        if self._offset is not None and abs(offset - self._offset) > SKEW_S:
-            log.error("the clock jumped by %+.1f s: no deadline fires for %.0f s", offset - self._offset, self.check_s)
-            self._offset, self._checked_until = offset, tick + self.check_s
-        elif self._offset is None:
-            self._offset = offset
-        return tick >= self._checked_until
 
 
 class Deadlines:

@@ -16,13 +16,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.utils import timezone
 
 from fleet import logs
 from fleet.alerts import raise_alert
 from fleet.models import Robot, Severity
-from telemetry import batch, metrics, poison
-from telemetry.due import Clocks, Deadlines
+from telemetry import batch, clocks, metrics, poison
+from telemetry.clocks import Clocks
+from telemetry.due import Deadlines
 from telemetry.failures import Blame, blame
 from telemetry.gateways.rows import send_back
 from telemetry.partitions import TEND_S, Partitions
@@ -85,7 +85,7 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, then give the partitions back."""
         while not self.stopping.is_set():
-            found = self.step(timezone.now(), time.monotonic())
+            found = self.step(*clocks.read())
             self._fetch(wait=not found)
         self.close()
 

@@ -11,6 +11,7 @@ from fleet import live
 from fleet.live import Facts
 from fleet.models import Alert
 from telemetry import stream, watch
+from telemetry.clocks import Moment
 from telemetry.models import Partition
 from telemetry.watch import Beside, Watch
 
@@ -84,13 +85,22 @@ def test_partitions_without_a_worker():
 
 
 def test_a_clock_that_jumps():
-    ticks = iter([0.0, 1.0, 62.0])
-    look, now = Watch(clock=lambda: next(ticks)), timezone.now()
+    now = timezone.now()
+    moments = iter(Moment(now + timedelta(hours=h, seconds=s), s) for h, s in ((0, 0.0), (1, 1.0), (1, 62.0)))
+    look = Watch(moment=lambda: next(moments))
     look.step(now)
     assert causes() == []
-    look.step(now + timedelta(hours=1, seconds=1))
+    look.step(now)
     assert causes() == ["clock"]
-    look.step(now + timedelta(hours=1, seconds=62))
+    look.step(now)
+    assert causes() == []
+
+
+def test_a_store_that_keeps_the_watch_waiting_is_no_jump_of_the_clock(monkeypatch):
+    """The time of the step is taken before its checks; some of them wait for a store."""
+    look, now = Watch(), timezone.now()
+    look.step(now)
+    look.step(now - timedelta(seconds=7))
     assert causes() == []
 
 
