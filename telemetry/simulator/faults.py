@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from telemetry.simulator.machine import Event
 
 FREEZE_S = 15.0  # long enough to be taken for dead
+AWAY_S = 30.0  # without a link
 SWAP_S = 1.0  # a message that is held back goes on by itself after so long
 
 
@@ -33,7 +34,12 @@ FAULTS = {
     "crash": Fault("chance per second", 1, "the robot's process dies; it is started again and goes on from its disk"),
     "freeze": Fault("chance per second", 1, f"the robot's process stands still for {FREEZE_S:.0f} s"),
     "refuse": Fault("chance per assignment", 1, "the robot rejects a mission"),
+    "forget": Fault("chance per second", 1, "the robot starts anew and has forgotten everything, its mission too"),
     "fail": Fault("chance per try", 1, "a step fails"),
+    "fail_first": Fault("number of tries", 20, "so many tries of each step fail, the next one succeeds"),
+    "refuse_retry": Fault("chance per retry", 1, "the robot fails a step again at once when it is asked to retry it"),
+    "lose_receipt": Fault("chance per receipt", 1, "the robot never says that a step is done, or that it has finished"),
+    "finish_offline": Fault("chance per mission", 1, f"no link for {AWAY_S:.0f} s from the last step on"),
     "silent_stop": Fault("chance per stop", 1, "the robot halts but never says that it stands"),
 }
 
@@ -55,6 +61,13 @@ def parse(text: str) -> dict[str, float]:
         found[name] = number
     return found
 
+
+TROUBLES = ("crash", "freeze", "forget")  # of the whole robot, by chance each second
+_UNSAID = {  # what the robot may keep to itself → the fault that makes it
+    "robot.stopped": "silent_stop",
+    "mission.step_completed": "lose_receipt",
+    "mission.finished": "lose_receipt",
+}
 
 Way = Callable[[list[str], float], list[str]]
 
@@ -150,19 +163,26 @@ class Faults:
 
     def events(self, events: list[Event]) -> list[Event]:
         """What the robot says of what has happened."""
-        return [e for e in events if not (e.type == "robot.stopped" and self.happens("silent_stop"))]
+        return [e for e in events if not (e.type in _UNSAID and self.happens(_UNSAID[e.type]))]
+
+    def fails(self, attempt: int) -> bool:
+        """Whether this try of a step comes to nothing. `attempt` counts from 1."""
+        if attempt <= self._values.get("fail_first", 0.0):
+            self.counts["fail_first"] += 1
+            return True
+        return self.happens("fail")
 
     def clock(self, now: datetime) -> datetime:
         return now + timedelta(seconds=self._values.get("clock", 0.0))
 
     def pulse(self, now: float) -> str:
-        """Ask often: once a second it is `crash`, `freeze` or, mostly, empty."""
+        """Ask often: once a second it is one of `TROUBLES` or, mostly, empty."""
         if self._beat is None:
             self._beat = now
         if now - self._beat < 1.0:
             return ""
         self._beat = now
-        return next((name for name in ("crash", "freeze") if self.happens(name)), "")
+        return next((name for name in TROUBLES if self.happens(name)), "")
 
 
 def freeze() -> None:

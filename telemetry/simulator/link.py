@@ -57,6 +57,13 @@ class Link:
         self._news = asyncio.Event()
         self.obeyed: OrderedDict[str, None] = OrderedDict()
         self._failures = 0
+        self._away = asyncio.Event()
+        self._away_until = 0.0  # by time.monotonic()
+
+    def leave(self, for_s: float) -> None:
+        """Out of reach for so long."""
+        self._away_until = time.monotonic() + for_s
+        self._away.set()
 
     def news(self) -> None:
         """The outbox has something new."""
@@ -86,11 +93,11 @@ class Link:
             log.error("%s: the site refuses %s: %s", self._robot, verdict.get("field"), verdict.get("reason"))
 
     def _take(self, command: dict[str, Any]) -> bool:
-        """Carry it out once. True: it can be acknowledged."""
+        """Carry it out once; an assignment that comes again is confirmed again. True: it can be acknowledged."""
         heard = self._faults.command(command)
         if heard is None:
             return False
-        if heard["msg_id"] not in self.obeyed:
+        if heard["type"] == "mission.assign" or heard["msg_id"] not in self.obeyed:
             self.obeyed[heard["msg_id"]] = None
             while len(self.obeyed) > REMEMBERED:
                 self.obeyed.popitem(last=False)
@@ -98,8 +105,8 @@ class Link:
         return True
 
     async def _first_to_end(self, *work: Coroutine[Any, Any, None]) -> None:
-        """Until one of them ends or fails; then none is left."""
-        tasks = [asyncio.create_task(coroutine) for coroutine in work]
+        """Until one of them ends or fails, or the robot leaves; then none is left."""
+        tasks = [asyncio.create_task(coroutine) for coroutine in (*work, self._until_away())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -109,10 +116,17 @@ class Link:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _until_away(self) -> None:
+        await self._away.wait()
+        raise LinkLost("out of reach")
+
     async def run(self) -> None:
         """Connect for ever."""
         while True:
             pause = 0.0
+            if self._away.is_set():
+                await asyncio.sleep(self._away_until - time.monotonic())
+                self._away.clear()
             try:
                 await self._talk()
             except (OSError, TimeoutError, InvalidHandshake, WebSocketException, LinkLost) as error:

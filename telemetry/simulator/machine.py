@@ -58,7 +58,8 @@ class Machine:
     speed_up: float = 1.0
     seed: int = 0
     now: float = 0.0
-    fails: Callable[[], bool] = lambda: False  # asked at each try of a step
+    fails: Callable[[int], bool] = lambda attempt: False  # asked at each try of a step
+    refuses: Callable[[], bool] = lambda: False  # asked at each retry
     body: Body = field(init=False)
     work: Work | None = None
     latched: bool = False  # stopped, until released
@@ -152,15 +153,18 @@ class Machine:
     def _completed(self, work: Work, result: str) -> list[Event]:
         self.body.charging = False
         events = [self._about(work, "mission.step_completed", result=result)]
+        return events + self._next(work)
+
+    def _next(self, work: Work) -> list[Event]:
         if work.number < len(work.steps):
-            return events + self._begin(work, work.number + 1)
-        return [*events, *self._end(work, "finished", self._about(work, "mission.finished"))]
+            return self._begin(work, work.number + 1)
+        return self._end(work, "finished", self._about(work, "mission.finished"))
 
     def _begin(self, work: Work, number: int, attempt: int = 0) -> list[Event]:
         step = work.steps[number - 1]
         work.number, work.failed = number, False
         work.attempt = attempt or step.get("attempt", 1)
-        activity = Failing if self.fails() else ACTIVITIES[step["command"]]
+        activity = Failing if self.fails(work.attempt) else ACTIVITIES[step["command"]]
         work.activity = activity(step.get("params") or {})
         return [self._about(work, "mission.step_started")]
 
@@ -278,11 +282,32 @@ class Machine:
         return [self._about(work, "mission.resumed")]
 
     def _retry_step(self, command: dict[str, Any]) -> list[Event]:
-        attempt = command["data"].get("attempt", 0)
-        return self._on_my_mission(command, lambda work: self._begin(work, work.number, attempt or work.attempt + 1))
+        return self._on_my_mission(command, lambda work: self._again(work, **_try_of(command, work)))
+
+    def _again(self, work: Work, step: int, attempt: int) -> list[Event]:
+        """Try the step that it is at once more; one that is done already is only said again."""
+        if step < work.number:
+            done = self._about(work, "mission.step_completed", result="as said before")
+            return [done._replace(step=step, attempt=attempt)]
+        if step > work.number or attempt < work.attempt:
+            return [self.state()]
+        if attempt == work.attempt and not work.failed:
+            return [self._about(work, "mission.step_started")]
+        said = self._begin(work, step, attempt)
+        if not self.refuses():
+            return said
+        work.activity, work.failed = None, True
+        return [self._about(work, "mission.step_failed", why="it does not try again")]
 
     def _skip_step(self, command: dict[str, Any]) -> list[Event]:
-        return self._on_my_mission(command, lambda work: self._completed(work, "skipped"))
+        return self._on_my_mission(command, lambda work: self._give_up(work, **_try_of(command, work)))
+
+    def _give_up(self, work: Work, step: int, attempt: int) -> list[Event]:
+        """Leave the step that it is at as it is, and go on with the next."""
+        if step != work.number:
+            return [self.state()]
+        self.body.charging, self.body.speed = False, 0.0
+        return self._next(work)
 
     def _stop(self, command: dict[str, Any]) -> list[Event]:
         self.latched, self.body.speed = True, 0.0
@@ -322,6 +347,12 @@ def _work_of(memory: WorkMemory) -> Work:
 
 def _key(command: dict[str, Any]) -> Dispatch:
     return command["mission"], command["dispatch_no"]
+
+
+def _try_of(command: dict[str, Any], work: Work) -> dict[str, int]:
+    """Which step and which try a command is about; one that does not say means the step at hand."""
+    data = command["data"]
+    return {"step": data.get("step") or work.number, "attempt": data.get("attempt") or work.attempt + 1}
 
 
 _COMMANDS: dict[str, Callable[[Machine, dict[str, Any]], list[Event]]] = {

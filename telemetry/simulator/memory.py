@@ -114,6 +114,11 @@ class Disk:
         """Say that the robot begins without its memory."""
         log.warning("%s: %s is not used (%s); it starts without a memory", self._robot, self._file, why)
 
+    def wipe(self) -> None:
+        """Forget everything."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
     def write(self, memory: Memory) -> None:
         """Whole or not at all. A disk that fails is said once, and the robot goes on without it."""
         if self._file is None:

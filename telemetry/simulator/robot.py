@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from typing import Any, Literal
 import msgspec
 
 from telemetry.simulator.activities import Place
-from telemetry.simulator.faults import Faults, freeze
+from telemetry.simulator.faults import AWAY_S, Faults, freeze
 from telemetry.simulator.link import Link, SocketLink
 from telemetry.simulator.machine import Event, Machine
 from telemetry.simulator.memory import Disk, Memory
@@ -60,7 +61,8 @@ class Robot:
             config.id, config.capabilities, config.places, config.start, config.speed_up, config.seed, time.monotonic()
         )
         self.faults = Faults(config.id, config.faults, config.seed)
-        self.machine.fails = lambda: self.faults.happens("fail")
+        self.machine.fails = self.faults.fails
+        self.machine.refuses = lambda: self.faults.happens("refuse_retry")
         self.outbox = Outbox(config.id)
         self.link = LINKS[config.transport](
             config.url, config.token, config.id, self.outbox, obey=self._obey, greet=self._greet, keep=self._keep,
@@ -96,9 +98,16 @@ class Robot:
     def _say(self, events: list[Event]) -> None:
         for event in self.faults.events(events):
             self.outbox.add(event, self.faults.clock(datetime.now(UTC)))
+        if any(self._begins_last(e) for e in events) and self.faults.happens("finish_offline"):
+            self.link.leave(AWAY_S)
         if events:
             self._keep_due = 0.0
             self.link.news()
+
+    def _begins_last(self, event: Event) -> bool:
+        work = self.machine.work
+        first_try = event.type == "mission.step_started" and event.attempt == 1
+        return first_try and work is not None and event.step == len(work.steps)
 
     def _obey(self, command: dict[str, Any]) -> None:
         self._say(self.machine.obey(command, time.monotonic()))
@@ -112,7 +121,7 @@ class Robot:
         trouble = self.faults.pulse(now)
         if trouble:
             log.warning("%s: %s, as it was told to", self.id, trouble)
-            TROUBLES[trouble]()
+            TROUBLES[trouble](self)
         moved = self.machine.body.speed > 0
         self._say(self.machine.step(now))
         self._keep()
@@ -137,12 +146,22 @@ class Robot:
                 raise
 
 
-def _crash() -> None:
+def _crash(robot: Robot) -> None:
     """As a `kill -9`: nothing is kept that was not kept before."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-TROUBLES = {"crash": _crash, "freeze": freeze}
+def _forget(robot: Robot) -> None:
+    """As a `kill -9` of a robot that has no disk."""
+    robot.disk.wipe()
+    _crash(robot)
+
+
+TROUBLES: dict[str, Callable[[Robot], None]] = {
+    "crash": _crash,
+    "freeze": lambda robot: freeze(),
+    "forget": _forget,
+}
 
 
 async def _main(config: Config) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from websockets.exceptions import ConnectionClosed
 
 from telemetry.simulator import faults as all_faults
 from telemetry.simulator import robot as robots
@@ -98,7 +99,8 @@ def test_drop_loses_commands_as_well_and_the_link_does_not_acknowledge_them():
 
 
 def robot_with(**faults):
-    return Robot(Config("RB-001", "secret", "ws://x", ["navigate"], [Place("Dock A", 0, 0)], faults=faults))
+    places = [Place("Dock A", 0, 0), Place("Shelf 3", 1, 0)]
+    return Robot(Config("RB-001", "secret", "ws://x", ["navigate"], places, faults=faults))
 
 
 @pytest.mark.parametrize("seconds", [-300.0, 86_400.0])
@@ -125,7 +127,7 @@ def test_fail_fails_steps_each_try_anew():
     outcomes = []
     machine = Machine("RB-001", ["navigate"], [Place("Dock A", 0, 0), Place("Shelf 3", 1, 0)], speed_up=100)
     faults = Faults("RB-001", {"fail": 0.5}, seed=3)
-    machine.fails = lambda: faults.happens("fail")
+    machine.fails = faults.fails
     said = machine.obey(json.loads(assign()), 0.0)
     for n in range(1, 200):
         said = machine.step(n / 10)
@@ -141,6 +143,72 @@ def test_fail_fails_steps_each_try_anew():
     assert faults.counts["fail"] == len(outcomes) - 1 > 0
 
 
+def receipts(robot, *commands, seconds=60):
+    """Type, step and attempt of what a robot says of its missions, after these commands and some time."""
+    robot.outbox.begin(1, {})
+    said = []
+    for n, text in enumerate(commands, 1):
+        robot.link._take(json.loads(text))
+        for _ in range(seconds * 10):
+            robot._say(robot.machine.step(robot.machine.now + 0.1))
+        for text in robot.outbox.due(n):
+            message = json.loads(text)
+            robot.outbox.acknowledged(message["msg_id"], "stored")
+            if message["type"].startswith("mission."):
+                said.append((message["type"].removeprefix("mission."), message.get("step"), message.get("attempt")))
+    return said
+
+
+def retry(number, attempt):
+    return command("mission.retry_step", number, step=1, attempt=attempt)
+
+
+def test_fail_first_fails_so_many_tries_of_a_step_and_then_no_more():
+    said = receipts(robot_with(fail_first=2), assign(), retry(2, 2), retry(3, 3))
+    assert [s for s in said if s[0] in ("step_failed", "step_completed")] == [
+        ("step_failed", 1, 1), ("step_failed", 1, 2), ("step_completed", 1, 3),
+    ]  # fmt: skip
+
+
+def test_refuse_retry_fails_again_at_once():
+    said = receipts(robot_with(fail_first=1, refuse_retry=1), assign(), retry(2, 2), seconds=4)
+    assert said == [("accepted", None, None), ("step_started", 1, 1), ("step_failed", 1, 1), ("step_failed", 1, 2)]
+
+
+def test_a_receipt_that_is_lost_is_never_said():
+    assert receipts(robot_with(lose_receipt=1), assign()) == [("accepted", None, None), ("step_started", 1, 1)]
+    assert ("finished", None, None) in receipts(robot_with(), assign())
+
+
+def test_an_assignment_that_comes_again_is_confirmed_again_and_not_begun_again():
+    robot = robot_with()
+    assert receipts(robot, assign(), assign()).count(("step_started", 1, 1)) == 1
+    again = robot_with()
+    again.link._take(json.loads(assign()))
+    doing = again.machine.work.activity
+    again.link._take(json.loads(assign()))
+    assert again.machine.work.activity is doing
+
+
+async def test_finish_offline_leaves_before_the_last_step_ends_and_tells_when_it_is_back(site, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(robots, "AWAY_S", 0.3)
+    made = Robot(
+        Config("RB-001", "secret", site.url, ["navigate"], [Place("Dock A", 0, 0), Place("Shelf 3", 1, 0)],
+               start="Dock A", speed_up=50, faults={"finish_offline": 1})
+    )  # fmt: skip
+    task = asyncio.create_task(made.run())
+    async with site.link() as socket:
+        await hear(socket, "robot.state")
+        await socket.send(assign())
+        with pytest.raises(ConnectionClosed):
+            await hear(socket, "mission.finished")
+    async with site.link() as socket:
+        assert made.machine.work is None
+        await hear(socket, "mission.accepted", "mission.step_completed", "mission.finished")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 def test_silent_stop_halts_and_never_says_so():
     robot = robot_with(silent_stop=1)
     robot.outbox.begin(1, {})
@@ -152,10 +220,10 @@ def test_silent_stop_halts_and_never_says_so():
     assert Faults("RB-001").events([Event("robot.stopped", {})])
 
 
-@pytest.mark.parametrize("name", ["crash", "freeze"])
-async def test_crash_and_freeze_come_by_chance_each_second(name, monkeypatch):
+@pytest.mark.parametrize("name", all_faults.TROUBLES)
+async def test_trouble_of_the_whole_robot_comes_by_chance_each_second(name, monkeypatch):
     happened = []
-    monkeypatch.setitem(robots.TROUBLES, name, lambda: happened.append(now))
+    monkeypatch.setitem(robots.TROUBLES, name, lambda robot: happened.append(now))
     robot = robot_with(**{name: 0.2})
     for tick in range(1000):
         now = 100 + tick / 10
@@ -165,6 +233,18 @@ async def test_crash_and_freeze_come_by_chance_each_second(name, monkeypatch):
     monkeypatch.setattr(all_faults.time, "sleep", happened.append)
     all_faults.freeze()
     assert happened[-1] == all_faults.FREEZE_S
+
+
+def test_forget_leaves_nothing_on_the_disk(tmp_path, monkeypatch):
+    killed = []
+    monkeypatch.setattr(robots.os, "kill", lambda *args: killed.append(args))
+    file = tmp_path / "RB-001.json"
+    robot = Robot(Config("RB-001", "secret", "ws://x", [], [Place("Dock A", 0, 0)], memory=str(file)))
+    robot._keep()
+    assert file.exists()
+    robots.TROUBLES["forget"](robot)
+    assert not file.exists()
+    assert len(killed) == 1
 
 
 @pytest.mark.processes
@@ -188,6 +268,7 @@ def test_every_fault_is_described():
     described = dict(re.findall(r"^\| `(\w+)` \| ([^|,]+)", page, re.MULTILINE))
     assert {name: unit.strip() for name, unit in described.items()} == {name: f.unit for name, f in FAULTS.items()}
     assert f"still for {all_faults.FREEZE_S:.0f} s" in page
+    assert f"out of reach for {all_faults.AWAY_S:.0f} s" in page
 
 
 def test_faults_are_named_on_the_command_line():

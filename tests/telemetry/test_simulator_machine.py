@@ -243,11 +243,63 @@ def test_a_step_that_fails_waits_for_what_the_site_decides():
     failed = robot.run(4)[-1]
     assert (failed.type, failed.step, failed.attempt) == ("mission.step_failed", 1, 1)
     assert robot.run(10) == []
-    assert types(robot.command("mission.retry_step", attempt=2)) == ["step_started"]
-    assert robot.said[-1].attempt == 2
-    assert types(robot.run(4)) == ["step_failed"]
-    assert types(robot.command("mission.skip_step")) == ["step_completed", "step_started"]
+    assert types(robot.command("mission.retry_step", step=1, attempt=2)) == ["step_started"]
+    failed = robot.run(4)[-1]
+    assert (failed.type, failed.step, failed.attempt) == ("mission.step_failed", 1, 2)
+    assert types(robot.command("mission.skip_step", step=1, attempt=2)) == ["step_started"]
+    assert robot.said[-1].step == 2
     assert types(robot.run(3)) == ["step_completed", "finished", "robot.state"]
+
+
+def test_a_step_under_way_is_begun_anew_under_the_new_attempt():
+    robot = Driver()
+    robot.assign(GO, WAIT)
+    robot.run(5)
+    (began,) = robot.command("mission.retry_step", step=1, attempt=2)
+    assert (began.type, began.step, began.attempt) == ("mission.step_started", 1, 2)
+    robot.run(6)  # from where it stood
+    done = next(e for e in robot.said if e.type == "mission.step_completed")
+    assert (done.step, done.attempt) == (1, 2)
+    assert [(e.step, e.attempt) for e in robot.said if e.type == "mission.step_started"] == [(1, 1), (1, 2), (2, 1)]
+
+
+def test_a_retry_that_comes_twice_or_too_late_begins_nothing():
+    robot = Driver()
+    robot.assign(GO, WAIT)
+    robot.command("mission.retry_step", step=1, attempt=3)
+    doing = robot.machine.work.activity
+    assert types(robot.command("mission.retry_step", step=1, attempt=3)) == ["step_started"]
+    assert types(robot.command("mission.retry_step", step=1, attempt=2)) == ["robot.state"]
+    assert types(robot.command("mission.retry_step", step=2, attempt=2)) == ["robot.state"]
+    assert robot.machine.work.activity is doing
+
+
+def test_what_is_done_is_said_again_and_nothing_else_is_given_up():
+    robot = Driver()
+    robot.assign(WAIT, GO, WAIT)
+    robot.run(2.5)
+    (done,) = robot.command("mission.retry_step", step=1, attempt=2)
+    assert (done.type, done.step, done.attempt) == ("mission.step_completed", 1, 2)
+    assert types(robot.command("mission.skip_step", step=1, attempt=2)) == ["robot.state"]
+    assert robot.machine.work.number == 2
+
+
+def test_giving_up_the_last_step_finishes():
+    robot = Driver()
+    robot.assign(GO)
+    assert types(robot.command("mission.skip_step", step=1, attempt=1)) == ["finished", "robot.state"]
+    assert robot.state()["ended"] == "finished"
+
+
+def test_a_paused_robot_begins_again_when_it_is_resumed():
+    robot = Driver()
+    robot.assign(WAIT)
+    robot.command("mission.pause")
+    robot.command("mission.retry_step", step=1, attempt=2)
+    assert robot.run(5) == []
+    robot.command("mission.resume")
+    assert types(robot.run(2.2)) == ["step_completed", "finished", "robot.state"]
+    assert robot.said[-3].attempt == 2
 
 
 def test_an_unknown_place_fails_the_step():
