@@ -10,10 +10,13 @@ from fleet.actions import Refused
 from fleet.columns import checked_name, next_pk, whole
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, KINDS, Change, Origin
-from fleet.models import Brand
+from fleet.models import Brand, OfflinePolicy
 
 DAY_S = 86_400
 TIMINGS = ("suspect_after_s", "offline_after_s", "abandon_after_s")
+FROM_1 = ("accept_s", "undelivered_s", "finish_s", "answer_s", "stop_s", "paused_long_s", "mission_timeout_s")
+MAX_TRIES = 100
+YES_NO = ("strict_sequence", "idle_cancel")
 
 
 def create_brand(name: str, *, by: Origin, **columns: Any) -> Brand:
@@ -64,7 +67,31 @@ def _checked(row: Brand, columns: dict[str, Any]) -> dict[str, Any]:
     for column, lowest in (("charge_below_pct", 1), ("charge_until_pct", 2)):
         if known.get(column) is not None or (column == "charge_until_pct" and column in known):
             known[column] = whole(column, known[column], lowest, 100, "per cent")
+    _check_missions(known)
     below, until = (known.get(c, getattr(row, c)) for c in ("charge_below_pct", "charge_until_pct"))
     if below is not None and below >= until:
         raise Refused("charge_until_pct: It charges to more than the level at which it is sent: above charge below.")
     return known
+
+
+def _check_missions(known: dict[str, Any]) -> None:
+    """What a brand says about missions of its robots; stored as it will be read."""
+    for column in set(FROM_1) & known.keys():
+        known[column] = whole(column, known[column], 1, DAY_S, "seconds")
+    if "accept_tries" in known:
+        known["accept_tries"] = whole("accept_tries", known["accept_tries"], 1, MAX_TRIES, "tries")
+    if known.get("stops_after_silence_s") is not None:
+        silence = known["stops_after_silence_s"]
+        known["stops_after_silence_s"] = whole("stops_after_silence_s", silence, 1, DAY_S, "seconds")
+    if "offline_policy" in known and known["offline_policy"] not in OfflinePolicy.values:
+        raise Refused(f"offline_policy: Choose one of {', '.join(OfflinePolicy.values)}.")
+    for column in set(YES_NO) & known.keys():
+        if not isinstance(known[column], bool):
+            raise Refused(f"{column}: Yes or no.")
+    if "step_timeouts" in known:
+        if not isinstance(known["step_timeouts"], dict):
+            raise Refused("step_timeouts: Command types with their seconds.")
+        known["step_timeouts"] = {
+            checked_name("step_timeouts", command): whole("step_timeouts", seconds, 1, DAY_S, "seconds")
+            for command, seconds in known["step_timeouts"].items()
+        }

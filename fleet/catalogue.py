@@ -102,7 +102,11 @@ kind("site.map_set", "Map of {map_width} by {map_height} pixels set",
 kind("site.map_placed", "Map moved: {what}", _MAP, notes="what")
 kind("site.map_removed", "Map removed", "map_sha256 map_width map_height")
 
-_BRAND = "name driver capabilities suspect_after_s offline_after_s abandon_after_s charge_below_pct charge_until_pct"
+_BRAND = (
+    "name driver capabilities suspect_after_s offline_after_s abandon_after_s charge_below_pct charge_until_pct accept_s "
+    "accept_tries undelivered_s finish_s answer_s stop_s paused_long_s step_timeouts mission_timeout_s offline_policy "
+    "strict_sequence stops_after_silence_s idle_cancel"
+)
 kind("brand.created", "Made: {name}", _BRAND)
 kind("brand.edited", "Changed: {what}", _BRAND, notes="what")
 kind("person.added", "Added as {username}", notes="username name")

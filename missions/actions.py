@@ -18,7 +18,7 @@ from fleet.commit import Conflict, commit, new
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Event, Hold, Robot, Site
-from missions import facts, plans, waiting
+from missions import facts, plans, step_policy, waiting
 from missions.decide import decide
 from missions.dispatching import LOST_RACES, carry_out, decisions, frames
 from missions.ledger import Ledger
@@ -37,23 +37,26 @@ def draft_mission(
     by: Origin,
     robot: Robot | str | None = None,
     priority: int = 0,
-    timeout_s: int = 600,
+    timeout_s: int | None = None,
     importance: str = Importance.NORMAL,
     not_before: datetime | None = None,
     expires_at: datetime | None = None,
     needs_approval: bool = False,
+    offline_policy: str = "",
     after: Sequence[UUID] = (),
     origin: UUID | None = None,
     origin_kind: str = "",
     template_id: UUID | None = None,
 ) -> UUID:
-    """Draw up a mission. `steps`: dicts with `command`, `params` and, if not the type's default, `timeout_s`.
+    """Draw up a mission. `steps`: dicts with `command`, `params` and, if not the type's default, `timeout_s` and the
+    columns of missions/step_policy.py. `timeout_s` and `offline_policy` are the brand's when they are not said.
 
     Without a robot the queue chooses one. `after`: missions that must succeed first. It moves nothing until it is run.
     """
     fields, checked = plans.checked(
         title=title, site=site, robot=robot, steps=steps, priority=priority, timeout_s=timeout_s,
         importance=importance, not_before=not_before, expires_at=expires_at, needs_approval=needs_approval,
+        offline_policy=offline_policy,
     )  # fmt: skip
     made_from = {"origin": origin, "origin_kind": str(origin_kind), "template_id": template_id}
     now = _now()
@@ -76,11 +79,12 @@ def edit_mission(
     version: int,
     robot: Robot | str | None = None,
     priority: int = 0,
-    timeout_s: int = 600,
+    timeout_s: int | None = None,
     importance: str = Importance.NORMAL,
     not_before: datetime | None = None,
     expires_at: datetime | None = None,
     needs_approval: bool = False,
+    offline_policy: str = "",
     after: Sequence[UUID] = (),
 ) -> None:
     """Change a mission that is not dispatched yet; all of it is said anew. `version` is the one the editor saw.
@@ -90,6 +94,7 @@ def edit_mission(
     fields, checked = plans.checked(
         title=title, site=site, robot=robot, steps=steps, priority=priority, timeout_s=timeout_s,
         importance=importance, not_before=not_before, expires_at=expires_at, needs_approval=needs_approval,
+        offline_policy=offline_policy,
     )  # fmt: skip
 
     def edit(ledger: Ledger, change: Change) -> None:
@@ -267,14 +272,15 @@ def _made_from(mission: Mission, kind: OriginKind, by: Origin, *, unfinished: bo
     steps = Step.objects.filter(mission=mission.pk).order_by("number")
     if unfinished:
         steps = steps.exclude(outcome=Outcome.COMPLETED)
-    rows = [{"command": s.command, "params": s.params, "timeout_s": s.timeout_s} for s in steps]
+    rows = [{"command": s.command, "params": s.params, "timeout_s": s.timeout_s, **step_policy.of(s)} for s in steps]
     if not rows:
         raise Refused("Every step was completed. Rerun all of it instead.")
     chosen = Event.objects.filter(aggregate=f"mission:{mission.pk}", kind="mission.robot_chosen").exists()
     return draft_mission(
         title=mission.title, site=mission.site_id, robot=None if chosen else mission.robot_id, steps=rows, by=by,
         priority=mission.priority, timeout_s=mission.timeout_s, importance=mission.importance,
-        needs_approval=mission.needs_approval, origin=mission.pk, origin_kind=kind,
+        needs_approval=mission.needs_approval, offline_policy=mission.offline_policy, origin=mission.pk,
+        origin_kind=kind,
     )  # fmt: skip
 
 

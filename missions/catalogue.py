@@ -35,10 +35,13 @@ PATH_TO_SITE |= {
     "missions.deadletter": lambda sites: Q(robot_id__in=Robot.objects.filter(site__in=sites).values("pk")),
 }
 
-_STEPS = "steps.command steps.params steps.timeout_s"
+_STEPS = (
+    "steps.command steps.params steps.timeout_s steps.repeatable steps.confirm steps.timeout_retries "
+    "steps.failure_retries steps.timeout_then steps.failure_then"
+)
 _PLAN = (
     "title site_id robot_id priority timeout_s importance not_before expires_at expires_due_at needs_approval charger "
-    f"dependencies.on_id {_STEPS}"
+    f"offline_policy dependencies.on_id {_STEPS}"
 )
 _STEP_BEGINS = "current_step steps.attempt steps.started_at step_due_at"
 _ASKED = "asked_at asked_for answer_due_at"

@@ -16,7 +16,7 @@ from fleet import live
 from fleet.commit import new
 from fleet.history import AGGREGATES, Origin
 from fleet.models import Mode, Place, Robot
-from missions import command_types, facts, plans
+from missions import command_types, facts, plans, step_policy
 from missions.decide import decide
 from missions.dispatching import frames, locked
 from missions.ledger import Ledger
@@ -123,6 +123,7 @@ def _plan(run: Run) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         capabilities={"charge"},
     )
     steps = [{"command": "charge", "params": params, "timeout_s": TIMEOUT_S}]
+    steps[0] |= step_policy.checked(1, steps[0])
     fields = {
         "title": f"Charge at {run.charger.name}"[:200], "site_id": run.robot.site_id, "robot_id": run.robot.id,
         "timeout_s": TIMEOUT_S, "charger": plans.charger(steps),

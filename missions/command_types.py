@@ -4,7 +4,7 @@ Pages build their fields from this table, actions validate by it, and it says ev
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -84,7 +84,8 @@ class Input:
 class CommandType:
     """One line of the registry.
 
-    `timeout_s` is the default time for one attempt; `repeatable` says whether a mere timeout may repeat it;
+    `timeout_s` is the default time for one attempt; `repeatable` says whether a mere timeout may repeat it; `confirm`
+    whether only the robot's own word says that it was done (what comes later proves nothing);
     `words` makes the sentence people read from valid parameters, `help` says what the robot will do.
     """
 
@@ -93,6 +94,7 @@ class CommandType:
     params: type[Params]
     timeout_s: int
     repeatable: bool
+    confirm: bool
     inputs: tuple[Input, ...]
     words: Callable[[Any], str]
     help: str
@@ -110,25 +112,25 @@ TYPES: dict[str, CommandType] = {
     t.name: t
     for t in (
         CommandType(
-            "navigate", "Navigate", Navigate, 60, True, (_PLACE,), lambda p: f"Drive to {p.place}",
+            "navigate", "Navigate", Navigate, 60, True, False, (_PLACE,), lambda p: f"Drive to {p.place}",
             "The robot drives there and stands.",
         ),
         CommandType(
-            "pick", "Pick", Handle, 60, False, (_PLACE, _LOAD), _load("Pick"),
+            "pick", "Pick", Handle, 60, False, True, (_PLACE, _LOAD), _load("Pick"),
             "The robot drives there and takes something up.",
         ),
         CommandType(
-            "drop", "Drop", Handle, 60, False, (_PLACE, _LOAD), _load("Drop"),
+            "drop", "Drop", Handle, 60, False, True, (_PLACE, _LOAD), _load("Drop"),
             "The robot drives there and puts down what it carries.",
         ),
         CommandType(
-            "wait", "Wait", Wait, 60, True,
+            "wait", "Wait", Wait, 60, True, False,
             (Input("seconds", "Wait for", "number", "More than 0 and at most 86400 (one day).", unit="s"),),
             lambda p: f"Wait {p.seconds:g} s",
             "The robot stands where it is.",
         ),
         CommandType(
-            "charge", "Charge", Charge, 3600, True,
+            "charge", "Charge", Charge, 3600, True, False,
             (
                 Input(
                     "place", "Place", "place", _TEXT, required=False, help="Empty: the robot chooses.",
@@ -143,7 +145,7 @@ TYPES: dict[str, CommandType] = {
             "The robot drives to the charger and stays until its battery is that full.",
         ),
         CommandType(
-            "custom", "Custom", Custom, 60, False,
+            "custom", "Custom", Custom, 60, False, False,
             (
                 Input("name", "Name", "text", _TEXT, help="The brand's own name of the command."),
                 Input("args", "Arguments", "json", 'A JSON object, e.g. {"height": 2}.', required=False),
@@ -178,10 +180,13 @@ def validate(
     return stored
 
 
-def default_timeout_s(command: str, params: dict[str, Any]) -> int:
-    """Time for one attempt, s, when nobody chose one: the type's default, and longer than a wait itself."""
+def default_timeout_s(command: str, params: dict[str, Any], brand: Mapping[str, int] | None = None) -> int:
+    """Time for one attempt, s, when nobody chose one: the type's default, and longer than a wait itself.
+
+    `brand`: command type → seconds, where a brand needs other than the usual (Brand.step_timeouts).
+    """
     seconds = params.get("seconds", 0) if command == "wait" else 0
-    return min(TYPES[command].timeout_s + math.ceil(seconds), MAX_TIMEOUT_S)
+    return min((brand or {}).get(command, TYPES[command].timeout_s) + math.ceil(seconds), MAX_TIMEOUT_S)
 
 
 def in_words(command: str, params: dict[str, Any]) -> str:

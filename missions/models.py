@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django_fsm import FSMField, transition
 
-from fleet.models import Robot, Site, no_nul, one_of
+from fleet.models import OfflinePolicy, Robot, Site, no_nul, one_of
 from missions.command_types import MAX_TIMEOUT_S
 
 
@@ -46,6 +46,21 @@ class Outcome(models.TextChoices):
 
     COMPLETED = "completed", "Completed"
     FAILED = "failed", "Failed"
+    SKIPPED = "skipped", "Skipped"
+
+
+class Then(models.TextChoices):
+    """What becomes of a step, and of its mission, when it is not tried again."""
+
+    ABORT = "abort", "Abort the mission"
+    SKIP = "skip", "Skip the step and go on"
+
+
+class RetryFor(models.TextChoices):
+    """Why a step is tried again."""
+
+    TIMEOUT = "timeout", "Took too long"
+    FAILURE = "failure", "Failed"
 
 
 class Importance(models.TextChoices):
@@ -61,6 +76,7 @@ class OriginKind(models.TextChoices):
     RERUN = "rerun", "Rerun"
     CLONE = "clone", "Clone"
     TEMPLATE = "template", "Template"
+    HAND_OVER = "hand_over", "Hand-over"
 
 
 class Template(models.Model):
@@ -126,6 +142,10 @@ class Mission(models.Model):
     charger = models.CharField(max_length=200, default="", help_text="Place where it charges: one robot at a time.")
     origin = models.UUIDField(null=True, help_text="The mission that it was made from.")
     origin_kind = models.CharField(max_length=10, choices=OriginKind.choices, default="")
+    offline_policy = models.CharField(
+        max_length=10, choices=OfflinePolicy.choices, default="",
+        help_text="When its robot stays offline. Empty: as its brand says.",
+    )  # fmt: skip
     template = models.ForeignKey(Template, models.PROTECT, related_name="missions", null=True)
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=200, default="")
@@ -133,13 +153,18 @@ class Mission(models.Model):
 
     dispatch_no = models.PositiveIntegerField(default=0, help_text="Counts dispatches; commands and receipts carry it.")
     dispatched_at = models.DateTimeField(null=True)
+    timings = models.JSONField(default=dict, help_text="Its robot's brand as it was at dispatch (missions/timings.py).")
     delivered_at = models.DateTimeField(null=True, help_text="When the robot acknowledged the assignment.")
     accept_tries = models.PositiveSmallIntegerField(default=0)
+    untaken_looks = models.PositiveSmallIntegerField(
+        default=0, help_text="How often it was found that the robot is online and does not take the assignment."
+    )
     started_at = models.DateTimeField(null=True)
     current_step = models.PositiveSmallIntegerField(default=0, help_text="0 before the first.")
     ended_at = models.DateTimeField(null=True)
 
     paused_at = models.DateTimeField(null=True)
+    held_at = models.DateTimeField(null=True, help_text="Since when its robot is stopped.")
     step_left_s = models.FloatField(null=True, help_text="Step time that was left when it was paused, s.")
     mission_left_s = models.FloatField(null=True)
     word_session = models.BigIntegerField(default=0, help_text="Session of the newest paused / resumed.")
@@ -150,6 +175,12 @@ class Mission(models.Model):
     stop_requested_at = models.DateTimeField(null=True)
     stop_requested_by = models.CharField(max_length=200, default="")
     stop_confirmed = models.BooleanField(null=True)
+
+    retry_for = models.CharField(
+        max_length=10, choices=RetryFor.choices, default="", help_text="Why its step is about to be tried again."
+    )
+    hand_over_at = models.DateTimeField(null=True, help_text="When it was decided that another robot goes on with it.")
+    handed_over_to = models.UUIDField(null=True, help_text="The mission that goes on with it.")
 
     finish_claimed_at = models.DateTimeField(null=True, help_text="Finished receipt that came before its steps'.")
     robot_lost_at = models.DateTimeField(null=True)
@@ -167,6 +198,9 @@ class Mission(models.Model):
     stop_due_at = models.DateTimeField(null=True)
     robot_lost_due_at = models.DateTimeField(null=True)
     paused_due_at = models.DateTimeField(null=True)
+    held_due_at = models.DateTimeField(null=True)
+    retry_due_at = models.DateTimeField(null=True)
+    gap_due_at = models.DateTimeField(null=True)
     next_due_at = models.DateTimeField(null=True)
 
     assign_sent = True  # set on reading for a change: False when the assignment has certainly not left
@@ -185,6 +219,8 @@ class Mission(models.Model):
             one_of("abort_reason", AbortReason, blank=True),
             one_of("importance", Importance),
             one_of("origin_kind", OriginKind, blank=True),
+            one_of("offline_policy", OfflinePolicy, blank=True),
+            one_of("retry_for", RetryFor, blank=True),
             models.CheckConstraint(
                 condition=~Q(state=State.ABORTED) | ~Q(abort_reason=""), name="mission_aborted_has_reason"
             ),
@@ -230,6 +266,11 @@ class Mission(models.Model):
             models.Index(fields=["state"], condition=Q(state__in=OPEN), name="mission_open"),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="mission_ended"),
             models.Index(
+                fields=["hand_over_at"],
+                condition=Q(hand_over_at__isnull=False, handed_over_to=None),
+                name="mission_to_hand_over",
+            ),
+            models.Index(
                 fields=["robot", "-priority", "queued_at"],
                 condition=QUEUED,
                 name="mission_queued",
@@ -272,7 +313,16 @@ class Step(models.Model):
     command = models.CharField(max_length=40, help_text="Command type: navigate, pick, …")
     params = models.JSONField(default=dict)
     timeout_s = models.PositiveIntegerField(default=60)
+    repeatable = models.BooleanField(
+        default=False, help_text="May be tried again when nobody knows whether it was done."
+    )
+    confirm = models.BooleanField(default=True, help_text="Only the robot's own word says that it was done.")
+    timeout_retries = models.PositiveSmallIntegerField(default=0, help_text="Tries again after a timeout.")
+    failure_retries = models.PositiveSmallIntegerField(default=0, help_text="Tries again after a failure.")
+    timeout_then = models.CharField(max_length=10, choices=Then.choices, default=Then.ABORT)
+    failure_then = models.CharField(max_length=10, choices=Then.choices, default=Then.ABORT)
     attempt = models.PositiveSmallIntegerField(default=0, help_text="0 before the first.")
+    failed_attempts = models.PositiveSmallIntegerField(default=0, help_text="Those that failed and were tried again.")
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=20, choices=Outcome.choices, default="")
@@ -280,6 +330,7 @@ class Step(models.Model):
         max_length=20, choices=Outcome.choices, default="", help_text="Receipt that came before its turn."
     )
     result = models.TextField(default="", help_text="What the robot said about it.")
+    inferred = models.BooleanField(default=False, help_text="Nobody said that it was done: what came later says so.")
 
     class Meta:
         ordering = ["mission", "number"]
@@ -288,6 +339,17 @@ class Step(models.Model):
             models.CheckConstraint(condition=Q(number__gte=1), name="step_number_from_1"),
             one_of("outcome", Outcome, blank=True),
             one_of("claimed", Outcome, blank=True),
+            one_of("timeout_then", Then),
+            one_of("failure_then", Then),
+            models.CheckConstraint(
+                condition=Q(inferred=False) | Q(outcome=Outcome.COMPLETED), name="step_inferred_is_done"
+            ),
+            models.CheckConstraint(
+                condition=Q(inferred=False) | Q(confirm=False), name="step_to_confirm_is_never_inferred"
+            ),
+            models.CheckConstraint(
+                condition=Q(attempt__gte=1) | Q(failed_attempts=0), name="step_failed_attempts_are_attempts"
+            ),
         ]
 
     def __str__(self) -> str:

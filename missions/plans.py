@@ -10,8 +10,8 @@ from django.db import connection
 from django.utils import timezone
 
 from fleet.actions import Refused, kept_time, storable
-from fleet.models import ROBOT_ID, Brand, Place, Robot, Site
-from missions import command_types
+from fleet.models import ROBOT_ID, Brand, OfflinePolicy, Place, Robot, Site
+from missions import command_types, step_policy
 from missions.command_types import MAX_TIMEOUT_S, Invalid
 from missions.models import Importance, Mission, State
 
@@ -28,18 +28,24 @@ def checked(
     robot: Robot | str | None,
     steps: list[dict[str, Any]],
     priority: int,
-    timeout_s: int,
+    timeout_s: int | None,
     importance: str,
     not_before: datetime | None,
     expires_at: datetime | None,
     needs_approval: bool,
+    offline_policy: str = "",
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Columns and steps as they are stored. Raises `Refused` naming step and field."""
+    """Columns and steps as they are stored. Raises `Refused` naming step and field.
+
+    Times that are not said are those of the robot's brand; without a robot, the longest of the brands that could.
+    """
     title = checked_title(title)
     if not 1 <= len(steps) <= MAX_STEPS:
         raise Refused(f"steps: A mission has 1 to {MAX_STEPS} steps.")
-    if not 1 <= timeout_s <= MAX_TIMEOUT_S:
+    if timeout_s is not None and not 1 <= timeout_s <= MAX_TIMEOUT_S:
         raise Refused(f"timeout_s: From 1 to {MAX_TIMEOUT_S} seconds.")
+    if offline_policy not in ("", *OfflinePolicy.values):
+        raise Refused(f"offline_policy: Choose one of {', '.join(OfflinePolicy.values)}, or leave it to the brand.")
     if importance not in Importance.values:
         raise Refused(f"importance: Choose one of {', '.join(Importance.values)}.")
     _checked_times(not_before, expires_at)
@@ -47,16 +53,15 @@ def checked(
     chosen = _checked_robot(robot, site_id)
     places = set(Place.objects.filter(site=site_id).values_list("name", flat=True))
     if chosen:
-        capabilities = chosen.brand.capabilities
+        brands = [chosen.brand]
     else:
-        brands = Brand.objects.filter(robots__site=site_id, robots__retired_at=None)
-        capabilities = sorted({c for capable in brands.values_list("capabilities", flat=True) for c in capable})
-    done = [_checked_step(number, step, places, capabilities) for number, step in enumerate(steps, 1)]
+        brands = list(Brand.objects.filter(robots__site=site_id, robots__retired_at=None).distinct())
+    done = [_checked_step(number, step, places, brands) for number, step in enumerate(steps, 1)]
     fields = {
         "title": title, "site_id": site_id, "robot_id": chosen.pk if chosen else None,
-        "priority": checked_priority(priority), "timeout_s": timeout_s, "importance": str(importance),
+        "priority": checked_priority(priority), "timeout_s": timeout_s or _mission_timeout_s(brands), "importance": str(importance),
         "not_before": not_before, "expires_at": expires_at, "needs_approval": bool(needs_approval),
-        "charger": charger(done),
+        "charger": charger(done), "offline_policy": str(offline_policy),
     }  # fmt: skip
     return fields, done
 
@@ -139,13 +144,23 @@ def _checked_robot(robot: Robot | str | None, site_id: int) -> Robot | None:
     return chosen
 
 
-def _checked_step(number: int, step: dict[str, Any], places: set[str], capabilities: list[str]) -> dict[str, Any]:
+def _mission_timeout_s(brands: Iterable[Brand]) -> int:
+    usual: int = Mission._meta.get_field("timeout_s").get_default()
+    return max((brand.mission_timeout_s for brand in brands), default=usual)
+
+
+def _checked_step(number: int, step: dict[str, Any], places: set[str], brands: list[Brand]) -> dict[str, Any]:
+    capabilities = sorted({c for brand in brands for c in brand.capabilities})
     try:
         name = step.get("command", "")
         params = command_types.validate(name, step.get("params", {}), places=places, capabilities=capabilities)
     except Invalid as error:
         raise Refused(f"Step {number}, {error.field}: {error.reason}") from error
-    timeout_s = step.get("timeout_s") or command_types.default_timeout_s(name, params)
+    timeout_s = step.get("timeout_s") or max(
+        command_types.default_timeout_s(name, params, brand.step_timeouts)
+        for brand in brands
+        if name in brand.capabilities
+    )
     if not isinstance(timeout_s, int) or not 1 <= timeout_s <= MAX_TIMEOUT_S:
         raise Refused(f"Step {number}, timeout_s: From 1 to {MAX_TIMEOUT_S} seconds.")
-    return {"command": name, "params": params, "timeout_s": timeout_s}
+    return {"command": name, "params": params, "timeout_s": timeout_s, **step_policy.checked(number, step)}

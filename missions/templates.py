@@ -13,7 +13,7 @@ from fleet.columns import checked_name
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Robot, Site
-from missions import command_types, plans
+from missions import command_types, plans, step_policy
 from missions.actions import draft_mission
 from missions.models import Importance, OriginKind, Template
 
@@ -48,9 +48,12 @@ def save_template(
         raise Refused(f"steps: A template has 1 to {plans.MAX_STEPS} steps.")
     known = _checked_parameters(parameters)
     rows = [
-        {"command": s.get("command", ""), "params": dict(s.get("params", {})), "timeout_s": s.get("timeout_s")}
+        {
+            "command": s.get("command", ""), "params": dict(s.get("params", {})), "timeout_s": s.get("timeout_s"),
+            **step_policy.said(s),
+        }
         for s in steps
-    ]
+    ]  # fmt: skip
     _checked_placeholders(title, rows, {p["name"] for p in known})
     site_id = site.pk if isinstance(site, Site) else site
     fields: dict[str, Any] = {
