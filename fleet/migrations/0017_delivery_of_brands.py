@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='brand',
             name='idle_cancel',
-            field=models.BooleanField(default=True, help_text='Whether an idle robot may be told to end a mission.', verbose_name='takes cancel when idle'),
+            field=models.BooleanField(default=True, help_text='Whether an idle robot may be told to end a mission.', verbose_name='cancel when idle'),
         ),
         migrations.AddField(
             model_name='brand',
