@@ -39,6 +39,7 @@ PATH_TO_SITE: dict[str, str | Callable[[frozenset[int]], Q]] = {
     "fleet.hold": "robot__site",
     "fleet.robotcredential": "robot__site",
     "fleet.command": "robot__site",
+    "fleet.delivery": "command__robot__site",
     "fleet.event": "site_id",
     "fleet.brand": NO_SITE,
     "auth.user": _people,

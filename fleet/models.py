@@ -503,6 +503,29 @@ class Command(models.Model):
         return f"{self.kind} to {self.robot_id}"
 
 
+class Delivery(models.Model):
+    """How a command was sent: its transport tries, over which link. Outside the fold.
+
+    Beside the command and without a foreign key in the database, so that writing it waits for nobody who changes the
+    command. `tries` counts frames that left over a link that was up; written by the link's owner once a second.
+    """
+
+    command = models.OneToOneField(
+        Command, models.CASCADE, primary_key=True, db_constraint=False, related_name="delivery"
+    )
+    tries = models.PositiveIntegerField(default=0)
+    first_at = models.DateTimeField(null=True)
+    last_at = models.DateTimeField(null=True)
+    over = models.CharField(max_length=10, default="", help_text="WebSocket, HTTP")
+    session = models.BigIntegerField(default=0)
+    gateway = models.CharField(max_length=80, default="", help_text="Process that sent it last, host:pid.")
+    error = models.TextField(default="", help_text="Why the last try could not leave; empty when it left.")
+
+    class Meta:
+        default_permissions = ()
+        verbose_name_plural = "deliveries"
+
+
 class Severity(models.TextChoices):
     """How much an alert matters."""
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import actions, live, work
+from fleet import actions, live, sending, work
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
 from fleet.admin.csv_pages import SheetAdmin
@@ -20,7 +20,7 @@ from fleet.admin.robot_list import HeldFilter, RobotChangeList, ServiceFilter, b
 from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
 from fleet.imports import ROBOTS
-from fleet.models import Brand, Hold, Presence, Robot, Site
+from fleet.models import Brand, Command, Hold, Presence, Robot, Site
 from fleet.wording import clock, hold_said, robot_said
 
 
@@ -175,6 +175,7 @@ class RobotAdmin(SheetAdmin):
             "facts_ago": ago(facts.received_at, now) if facts else "",
             "mode_since": ago(row.mode_since, now).removesuffix(" ago") if row.mode_since else "",
             "presence_since": ago(row.presence_since, now).removesuffix(" ago") if row.presence_since else "",
+            "sent": sending.newest(Command.objects.filter(robot=row.pk)),
             "offline": row.presence == Presence.OFFLINE,
             **timeline(f"robot:{row.pk}", request.user),
         }

@@ -11,8 +11,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from fleet import sending
 from fleet.access import at_sites
 from fleet.admin.timeline import timeline
+from fleet.models import Command
 from missions.command_types import in_words
 from missions.deadlines import deadlines
 from missions.models import FINAL, Mission, OriginKind, State
@@ -43,11 +45,13 @@ def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
     waits, related = why_waiting(row), _related(request, row)
     history = timeline(f"mission:{row.pk}", request.user)
     newest = history["entries"][-1].event.seq if history["entries"] else 0
+    sent = sending.newest(Command.objects.filter(mission=row.pk))
     now = timezone.now()
     parts = {
         "head": _key(row.version, waits, str(row.robot)),
         "buttons": _key(row.version),
         "rows": _key(row.version),
+        "sent": _key(*sending.key(sent)),
         "related": _key(*((r.how, r.mission.pk, r.said.word, r.mission.title) for r in related)),
         "history": _key(newest),
     }
@@ -60,6 +64,7 @@ def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
             (deadline, _until(deadline.due_at, now)) for deadline in ([] if row.state in FINAL else deadlines(row))
         ],
         "waiting_since": row.queued_at if row.state == State.PENDING and not row.dispatched_at else None,
+        "sent": sent,
         "related": related,
         "parts": parts,
         "stamp": _key(*parts.values()),

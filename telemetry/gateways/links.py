@@ -6,7 +6,9 @@ without that Redis commands come within the second.
 
 import asyncio
 import logging
+import math
 import os
+import random
 import socket
 import time
 from collections import Counter
@@ -21,6 +23,7 @@ import msgspec
 import redis.asyncio
 from django.conf import settings
 from django.db import Error as DatabaseError
+from django.utils import timezone
 from redis import RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -30,6 +33,7 @@ from telemetry.gateways.heard import Heard
 from telemetry.gateways.knocks import Knocks
 from telemetry.gateways.limits import Backlog, Bucket
 from telemetry.gateways.rows import Asked, OpenCommand, Rows, Seen, look
+from telemetry.gateways.tries import Tries
 from telemetry.gateways.vitals import Vitals, uncut
 from telemetry.snapshots import COMMANDS
 from telemetry.stream import Backlogged, Intake
@@ -37,6 +41,8 @@ from telemetry.stream import Backlogged, Intake
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
 RETRY_S = (1, 2, 4, 8, 16)  # between sendings of a command that the robot does not acknowledge; the last one repeats
+JITTER = 0.15  # each wait is longer or shorter by up to this share, so that a fleet does not repeat in step
+SILENT_S = 20.0  # a robot that says nothing for so long is as good as gone: only stops are sent until it is heard again
 GATEWAY = f"{socket.gethostname()}:{os.getpid()}"[:80]
 
 
@@ -50,6 +56,10 @@ class Sending:
     acknowledged: bool = False
 
 
+def _jitter() -> float:
+    return random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  (no secret)
+
+
 @dataclass(eq=False)
 class Link:
     """One robot's open connection. `applied`: session → seq as far as this robot's messages are applied."""
@@ -60,10 +70,14 @@ class Link:
     send: Callable[[str], Awaitable[None]]
     close: Callable[[int], Awaitable[None]]
     applied: dict[int, int] = field(default_factory=dict)
+    over: str = "WebSocket"
+    heard: float = math.inf  # clock time of its last word; inf: nobody keeps track
     sessions: set[int] = field(default_factory=set)  # whose messages came over this link
     commands: dict[UUID, Sending] = field(default_factory=dict)
     lossy: Bucket = field(default_factory=Bucket)
     numbers: metrics.Sequence = field(default_factory=metrics.Sequence)
+    handed: list[Sending] = field(default_factory=list)  # taken to be sent, and not yet counted
+    jitter: Callable[[], float] = _jitter
 
     def ask(self) -> Asked:
         """What the next look asks for this link."""
@@ -76,15 +90,26 @@ class Link:
             self.commands[command.id] = known.get(command.id) or Sending(command)
 
     def take_due(self, now: float) -> list[str]:
-        """Frames to send now: stops first, the rest in order."""
+        """Frames to send now: stops first, the rest in order. Nothing else while the robot is silent."""
         due = [s for s in self.commands.values() if not s.acknowledged and s.due <= now]
         due.sort(key=lambda s: s.command.kind not in protocol.URGENT)
+        if now - self.heard > SILENT_S:
+            due = [s for s in due if s.command.kind in protocol.URGENT]
         for sending in due:
             if sending.sent:
                 metrics.RETRIES.labels("command").inc()
-            sending.due = now + RETRY_S[min(sending.sent, len(RETRY_S) - 1)]
+            sending.due = now + RETRY_S[min(sending.sent, len(RETRY_S) - 1)] * self.jitter()
             sending.sent += 1
+        self.handed += due
         return [s.command.body for s in due]
+
+    def settle(self, not_sent: list[str]) -> tuple[list[UUID], list[UUID]]:
+        """(sent, not sent) of what was taken. What could not leave was no try: it is due again with the next link."""
+        handed, self.handed = self.handed, []
+        failed = [s for s in handed if s.command.body in not_sent]
+        for sending in failed:
+            sending.sent -= 1
+        return [s.command.id for s in handed if s not in failed], [s.command.id for s in failed]
 
     def acknowledge(self, command: UUID) -> Sending | None:
         """The robot has it. None when that is not news."""
@@ -110,13 +135,22 @@ class Links:
             settings.LIVE_REDIS_URL, socket_timeout=1.5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )
         self.vitals, self.heard, self.knocks = Vitals(self.live), Heard(self.live), Knocks(self.rows)
+        self.tries = Tries(self.rows, GATEWAY)
         self.backlog = Backlog(self.intake)
         self._by_robot: dict[str, Link] = {}
         self._sockets = 0
         self._hinted: set[str] = set()
         self._wake = asyncio.Event()
         self._database_well = True
-        works = (self._run, self._listen, self.vitals.run, self.heard.run, self.knocks.run, self.backlog.run)
+        works = (
+            self._run,
+            self._listen,
+            self.vitals.run,
+            self.heard.run,
+            self.knocks.run,
+            self.backlog.run,
+            self.tries.run,
+        )
         self._tasks = [asyncio.create_task(work()) for work in works]
 
     @classmethod
@@ -134,6 +168,7 @@ class Links:
         if Links._here is self:
             Links._here = None
         await self.knocks.step()
+        await self.tries.step()
         await self.heard.step()
         for task in self._tasks:
             task.cancel()
@@ -220,11 +255,16 @@ class Links:
         link.learn(row.commands)
 
     async def _send_due(self, link: Link) -> None:
+        left, why = link.take_due(self.clock()), ""
         try:
-            for body in link.take_due(self.clock()):
-                await link.send(body)
+            while left:
+                await link.send(left[0])
+                del left[0]
         except Exception as error:
+            why = f"{type(error).__name__}: {error}"
             log.warning("sending to %s failed: %s", link.robot, error)
+        sent, not_sent = link.settle(left)
+        self.tries.note(link, sent, not_sent, why, timezone.now())
 
     async def _close(self, link: Link, code: int) -> None:
         log.info("closing the link of %s (%d)", link.robot, code)

@@ -39,7 +39,7 @@ class PolledLink(Link):
         self, robot: str, session: int, credential: int, applied: dict[int, int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        super().__init__(robot, session, credential, self._no_frames, self._end, applied)
+        super().__init__(robot, session, credential, self._no_frames, self._end, applied, over="HTTP")
         self.sessions |= set(sorted(applied)[-5:])  # another process may have taken what was sent again
         self.clock = clock
         self.ended: int | None = None  # close code

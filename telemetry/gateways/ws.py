@@ -116,6 +116,12 @@ class Connection:
         if not self._closed:
             await self._put({"type": "websocket.send", "text": frame})
 
+    async def _send_command(self, frame: str) -> None:
+        """What cannot leave any more counts as no try: the command waits for the robot's next link."""
+        await self._say(frame)
+        if self._closed:
+            raise ConnectionResetError("the robot has hung up")
+
     async def _put(self, event: Event) -> None:
         """A robot may have hung up before its last words are read; each server has its own exception for that."""
         try:
@@ -126,6 +132,8 @@ class Connection:
 
     async def _take(self, raw: bytes | str) -> None:
         received_at = timezone.now()
+        if self._link is not None:
+            self._link.heard = self._links.clock()
         try:
             frame = read(raw, self._check)
         except Bad as bad:
@@ -170,7 +178,7 @@ class Connection:
             log.warning("%s cannot be welcomed, the database does not answer: %s", self._holder.robot, error)
             return await self.close(protocol.COME_BACK)
         robot, credential = self._holder
-        self._link = Link(robot, opened.session, credential, self._say, self.close, opened.applied)
+        self._link = Link(robot, opened.session, credential, self._send_command, self.close, opened.applied)
         self._limit.reschedule(None)
         welcome = protocol.welcome(opened.session, opened.applied, received_at)
         await self._say(welcome)

@@ -1,0 +1,313 @@
+"""Delivery records: tries count only while the link is up, and what left is told from what never did."""
+
+import asyncio
+import threading
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.utils import timezone
+
+from fleet import actions, sending
+from fleet.history import by_user
+from fleet.models import Command, Delivery
+from missions import actions as mission_actions
+from missions.facts import Cancelled, Delivered
+from missions.ledger import Ledger
+from missions.models import Mission
+from telemetry import translate
+from telemetry.gateways import links, tries
+from telemetry.gateways.links import JITTER, RETRY_S, SILENT_S, Link, Links
+from telemetry.gateways.polling import PolledLink
+from telemetry.gateways.rows import Asked, OpenCommand, look, open_session
+from telemetry.gateways.tries import Tries
+from tests.actors import SYSTEM, tell
+from tests.telemetry.wire import Wire
+
+ONE, TWO = (uuid.UUID(int=n) for n in (1, 2))
+NOW = timezone.now()
+
+
+def opened(*commands):
+    return [OpenCommand(id, kind, f"{kind} {id.int}") for id, kind in commands]
+
+
+@pytest.fixture
+def link():
+    return Link("RB-001", 7, 1, send=None, close=None, jitter=lambda: 1.0)
+
+
+# --- when a try counts
+
+
+def test_waits_between_tries_are_spread_so_that_a_fleet_does_not_repeat_in_step():
+    waits = []
+    for _ in range(200):
+        link = Link("RB-001", 7, 1, send=None, close=None)
+        link.learn(opened((ONE, "mission.assign")))
+        link.take_due(0.0)
+        waits.append(link.commands[ONE].due)
+    assert RETRY_S[0] * (1 - JITTER) <= min(waits) < max(waits) <= RETRY_S[0] * (1 + JITTER)
+    assert len(set(waits)) > 100
+
+
+def test_a_robot_that_is_silent_is_sent_nothing_but_stops_until_it_is_heard_again(link):
+    link.learn(opened((ONE, "mission.assign"), (TWO, "robot.stop")))
+    link.heard = 0.0
+    assert link.take_due(SILENT_S + 0.1) == ["robot.stop 2"]
+    assert link.commands[ONE].sent == 0
+    link.heard = SILENT_S + 1
+    assert link.take_due(SILENT_S + 1) == ["mission.assign 1"]  # the wait did not grow meanwhile
+
+
+def test_what_could_not_leave_is_no_try(link):
+    link.learn(opened((ONE, "mission.assign"), (TWO, "mission.pause")))
+    _first, second = link.take_due(0.0)
+    assert link.settle([second]) == ([ONE], [TWO])
+    assert [link.commands[id].sent for id in (ONE, TWO)] == [1, 0]
+    assert link.settle([]) == ([], [])
+
+
+async def test_a_robot_over_http_is_tried_only_while_a_poll_is_open():
+    polled = PolledLink("RB-001", 7, 1, {}, clock=lambda: 0.0)
+    polled.learn(opened((ONE, "mission.assign")))
+    for second in range(100):
+        polled.take_due(float(second))
+    assert polled.settle([]) == ([], []) and polled.commands[ONE].sent == 0
+    poll = polled.begin(25)
+    polled.take_due(100.0)
+    assert await poll.answer == (["mission.assign 1"], "")
+    assert polled.settle([]) == ([ONE], [])
+
+
+# --- what is written
+
+
+class Database:
+    """Stands for the thread that asks PostgreSQL."""
+
+    def __init__(self):
+        self.down, self.written = False, []
+
+    async def ask(self, question, gateway, noted):
+        if self.down:
+            raise OperationalError("gone")
+        self.written.append({id: (t.tries, t.first_at, t.last_at, t.error) for id, t in noted.items()})
+
+
+async def test_many_tries_are_one_statement_and_none_is_lost_while_the_database_is_away(link):
+    database = Database()
+    kept = Tries(database, "here:1")
+    kept.note(link, [ONE, TWO], [], "", NOW)
+    database.down = True
+    await kept.step()
+    later = NOW + timedelta(seconds=1)
+    kept.note(link, [ONE], [TWO], "broken pipe", later)
+    await kept.step()
+    database.down = False
+    await kept.step()
+    await kept.step()
+    assert database.written == [{ONE: (2, NOW, later, ""), TWO: (1, NOW, NOW, "broken pipe")}]
+
+
+async def test_memory_for_tries_is_bounded_while_the_database_is_away(link, monkeypatch):
+    monkeypatch.setattr(tries, "KEPT", 10)
+    kept = Tries(Database(), "here:1")
+    kept.note(link, [uuid.uuid4() for _ in range(50)], [], "", NOW)
+    await kept.step()
+    assert len(kept._rows.written[0]) == 10
+
+
+@pytest.mark.django_db
+def test_a_record_adds_up_over_links_and_keeps_the_first_moment(dispatched):
+    command = Command.objects.get(kind="mission.assign").pk
+    later = NOW + timedelta(seconds=9)
+    gone = uuid.uuid4()
+    tries.record(
+        "here:1", {command: tries.Tried(2, NOW, NOW, "HTTP", 3, ""), gone: tries.Tried(1, NOW, NOW, "HTTP", 3, "")}
+    )
+    tries.record("there:2", {command: tries.Tried(1, later, later, "WebSocket", 4, "")})
+    tries.record("there:2", {command: tries.Tried(0, None, None, "WebSocket", 4, "broken pipe")})
+    row = Delivery.objects.get()
+    assert (row.tries, row.first_at, row.last_at) == (3, NOW, later)
+    assert (row.over, row.session, row.gateway, row.error) == ("WebSocket", 4, "there:2", "broken pipe")
+
+
+@pytest.fixture
+def token(transactional_db, robot, monkeypatch):
+    monkeypatch.setattr(links, "LOOK_S", 0.03)
+    monkeypatch.setattr(links, "RETRY_S", (0.05,))
+    return actions.issue_credential("RB-001", by=SYSTEM)
+
+
+async def _recorded(ask):
+    await Links._here.tries.step()
+    return await ask(lambda: Delivery.objects.values("tries", "over", "session", "error").get())
+
+
+@pytest.fixture
+async def ask():
+    rows = links.Rows()
+    yield rows.ask
+    rows.close()
+
+
+async def test_a_command_over_a_real_socket_leaves_its_record(token, ask):
+    async with Wire(token) as robot:
+        welcome = await robot.hello()
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        first = await robot.hear()
+        while (await robot.hear()) != first:  # the same message, with the same msg_id
+            pass
+        found = await _recorded(ask)
+        assert found["tries"] >= 2
+        assert (found["over"], found["session"], found["error"]) == ("WebSocket", welcome["session"], "")
+
+
+async def test_offline_nothing_is_tried_and_nothing_counts(token, ask):
+    """The robot hangs up: its command stays open, and no try is counted until it is back."""
+    async with Wire(token) as robot:
+        await robot.hello()
+        link = Links._here.of("RB-001")
+
+        async def fail(frame):
+            raise ConnectionResetError("the robot has hung up")
+
+        link.send = fail
+        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        async with asyncio.timeout(5):
+            while not Links._here.tries._noted:
+                await asyncio.sleep(0.01)
+        found = await _recorded(ask)
+    assert (found["tries"], found["error"]) == (0, "ConnectionResetError: the robot has hung up")
+    async with Wire(token) as robot:
+        await robot.hello()
+        assert (await robot.hear())["type"] == "robot.stop"
+        found = await _recorded(ask)
+        assert found["tries"] >= 1 and found["error"] == ""
+
+
+# --- what left and what did not
+
+
+def _asked(robot="RB-001"):
+    credential = actions.credential_of_token(actions.issue_credential(robot, by=SYSTEM)).pk
+    return [Asked(robot, open_session(robot, "here").session, credential, [])]
+
+
+def _kinds(asked):
+    return [command.kind for command in look(asked)[0].commands]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("_round", range(5))
+def test_the_owners_claim_against_a_cancel(dispatched, supervisor, _round):
+    """By the very statements of both: either it may have left, and a cancel follows it, or it never leaves."""
+    asked, results = _asked(), {}
+    start = threading.Barrier(2, timeout=10)
+
+    def run(name, call):
+        start.wait()
+        try:
+            results[name] = call()
+        finally:
+            connection.close()
+
+    calls = {
+        "taken": lambda: _kinds(asked),
+        "said": lambda: mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor)),
+    }
+    threads = [threading.Thread(target=run, args=pair) for pair in calls.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assign = Command.objects.get(kind="mission.assign")
+    assert assign.state == "withdrawn"
+    if results["said"] == "aborted":
+        assert "mission.assign" not in results["taken"] and assign.sent_at is None
+        assert not Command.objects.filter(kind="mission.cancel").exists()
+        assert _kinds(asked) == []
+    else:
+        assert assign.sent_at is not None
+        assert _kinds(asked) == ["mission.cancel"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_assignment_that_was_withdrawn_while_the_owner_looked_never_leaves(dispatched, supervisor):
+    """The owner finds its row locked and passes on; when it looks again the row is no longer open."""
+    asked = _asked()
+    with transaction.atomic():
+        mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor))
+        seen = []
+        thread = threading.Thread(target=lambda: (seen.extend(_kinds(asked)), connection.close()))
+        thread.start()
+        thread.join(10)
+        assert seen == []
+    assert _kinds(asked) == []
+    assert Command.objects.get(kind="mission.assign").sent_at is None
+
+
+def test_the_page_words_of_a_command_follow_its_state(dispatched):
+    commands = Command.objects.filter(mission=dispatched.pk)
+    assert [s.said.word for s in sending.newest(commands)] == ["Waits for the robot's link"]
+    commands.update(sent_at=NOW)
+    tries.record("here:1", {commands.get().pk: tries.Tried(2, NOW, NOW, "HTTP", 3, "")})
+    [shown] = sending.newest(commands)
+    assert (shown.said.word, shown.delivery.tries) == ("Sent, not acknowledged", 2)
+    commands.update(state="delivered", delivered_at=NOW)
+    assert [s.said.word for s in sending.newest(commands)] == ["Delivered"]
+
+
+def test_pages_of_mission_and_robot_show_how_commands_went_out(client, dispatched, supervisor):
+    tries.record("h:1", {Command.objects.get().pk: tries.Tried(4, NOW, NOW, "HTTP", 3, "<b>broken</b>")})
+    client.force_login(supervisor)
+    for url in (f"/admin/missions/mission/{dispatched.pk}/change/", "/admin/fleet/robot/RB-001/change/"):
+        page = client.get(url).content.decode()
+        assert "Commands to the robot" in page and "mission.assign" in page
+        assert "HTTP" in page and "&lt;b&gt;broken" in page and "<b>broken" not in page
+    assert Mission.objects.get().dispatched_at
+
+
+# --- the tombstone
+
+
+def _run_out(mission_id):
+    """Nothing is ever heard: deadline after deadline passes, until the mission has ended."""
+    while (mission := Mission.objects.get(pk=mission_id)).state == "pending":
+        with transaction.atomic():
+            ledger = Ledger.open(mission_ids=[mission_id], now=mission.next_due_at)
+            translate.due(ledger, mission_id, mission.next_due_at)
+            ledger.commit()
+    return mission
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_an_assignment_given_up_after_it_may_have_left_is_followed_by_a_cancel_that_waits_for_ever(
+    dispatched, acknowledged
+):
+    asked = _asked()
+    assert _kinds(asked) == ["mission.assign"]  # it left; the robot may have it
+    if acknowledged:
+        Command.objects.filter(kind="mission.assign").update(state="delivered")
+        tell(dispatched, Delivered())
+    mission = _run_out(dispatched.pk)
+    assert (mission.state, mission.abort_reason, mission.stop_confirmed) == ("aborted", "undeliverable", False)
+    assert Command.objects.get(kind="mission.assign").state == "dead"
+    weeks_later = _asked()  # another session
+    for _ in range(3):  # again and again, until the robot takes it
+        assert [kind for kind in _kinds(weeks_later) if kind.startswith("mission.")] == ["mission.cancel"]
+    tell(mission, Cancelled(1), at=mission.ended_at + timedelta(weeks=3))
+    assert [kind for kind in _kinds(weeks_later) if kind.startswith("mission.")] == []
+    assert Mission.objects.get(pk=mission.pk).stop_confirmed is True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_assignment_given_up_that_never_left_ends_at_once_and_is_never_sent(dispatched):
+    asked = _asked()
+    mission = _run_out(dispatched.pk)
+    assert (mission.state, mission.abort_reason, mission.stop_confirmed) == ("aborted", "undeliverable", None)
+    assert _kinds(asked) == []
+    assert Command.objects.get(kind="mission.assign").sent_at is None
