@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from django.db import connection, transaction
@@ -62,8 +63,8 @@ def apply(
     now: datetime,
     hook: Hook,
     doomed: tuple[str, int] | None = None,
-) -> None:
-    """Apply entries durably. Raises, and then nothing of it is kept.
+) -> set[UUID]:
+    """Apply entries durably; the questions that they answer. Raises, and then nothing of it is kept.
 
     `doomed` (reason, tries) makes all of them dead letters without another try.
     """
@@ -85,6 +86,11 @@ def apply(
     metrics.DUPLICATES.labels("worker").inc(len(entries) - len(messages))
     metrics.applied([(m.final, m.entry.received_at) for m in messages], now, took_s)
     _report([m for m in messages if m.reason])
+    return {
+        UUID(str(m.up.data["reply_to"]))
+        for m in messages
+        if m.up and m.up.type == "robot.state" and m.up.data["reply_to"]
+    }
 
 
 def _unknown(cursor: Any, messages: list[_Message]) -> list[_Message]:

@@ -1,10 +1,12 @@
 """Deadlines that passed, and when it is safe to say so (DESIGN section 4, "Gating").
 
 A deadline fires only when everything its robot said in time is applied, only a while after the partition was taken or
-a store came back (robots must have had the chance to reconnect), and only while the clocks can be trusted.
+a store came back (robots must have had the chance to reconnect) and each of them was asked, and only while the clocks
+can be trusted.
 """
 
 import logging
+from collections.abc import Container
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -17,12 +19,14 @@ from missions.models import Mission
 from telemetry import translate
 from telemetry.clocks import Clocks
 from telemetry.failures import Blame, blame
+from telemetry.inquiry import Inquiry
 from telemetry.partitions import hold
 from telemetry.stream import LATE_S, Streams, partition_of
 
 log = logging.getLogger(__name__)
 
 APPEND = timedelta(seconds=LATE_S)  # what was received before the due time is in the stream this long after it
+WORD_S = 3.0  # a robot's word that it stands is written by the link's owner within this, with the durable Redis away
 SKIP_S = 30.0  # a mission or robot whose deadline raised is left alone this long
 
 Key = UUID | str  # of a mission, of a robot
@@ -34,6 +38,7 @@ class Deadlines:
     def __init__(self, streams: Streams, clocks: Clocks) -> None:
         self.streams = streams
         self.clocks = clocks
+        self.inquiry = Inquiry()
         self._targets: dict[int, tuple[tuple[int, int], datetime]] = {}  # last id, and the time it was read
         self._skip: dict[Key, float] = {}
 
@@ -41,7 +46,9 @@ class Deadlines:
         """Fire what may fire at `now` (UTC). Says whether it found anything. `tick` is monotonic, s."""
         if not self.clocks.steady(now, tick):
             return False
-        ready = {p for p in fences if tick >= open_from.get(p, float("inf"))}
+        ready = {p: fence for p, fence in fences.items() if tick >= open_from.get(p, float("inf"))}
+        if self.inquiry.step(now, tick, ready, open_from):
+            return True
         due = self._due(now - APPEND, tick, ready)
         if not due:
             return False
@@ -56,7 +63,25 @@ class Deadlines:
                     found = True
         return found
 
-    def _due(self, until: datetime, tick: float, ready: set[int]) -> dict[int, list[tuple[Key, datetime]]]:
+    def stops(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
+        """Robots' own deadlines while the durable Redis is away: a stop is told again and said to be unconfirmed (I13).
+
+        The word that answers it takes no stream then (`telemetry.gateways.direct`). Nothing ends by these, so one that
+        was stored before and not applied yet sets it right later. Missions wait: they would end.
+        """
+        if not self.clocks.steady(now, tick):
+            return False
+        until = now - timedelta(seconds=WORD_S)
+        due = self._due(until, tick, {p for p in fences if tick >= open_from.get(p, float("inf"))})
+        found = False
+        for p, rows in due.items():
+            robots = [pk for pk, _ in rows if isinstance(pk, str)]
+            if robots:
+                self._fire(p, fences[p], robots, now, tick, until)
+                found = True
+        return found
+
+    def _due(self, until: datetime, tick: float, ready: Container[int]) -> dict[int, list[tuple[Key, datetime]]]:
         """Partition → missions and robots (by kind of key) with a deadline that passed, and when."""
         found: dict[int, list[tuple[Key, datetime]]] = {}
         missions = Mission.objects.filter(next_due_at__lte=until).order_by("next_due_at")
@@ -67,7 +92,7 @@ class Deadlines:
             rows += robots.values_list("pk", "pk", "next_due_at")
         for pk, robot_id, at in rows:
             p = partition_of(robot_id or str(pk))
-            if p in ready and self._skip.get(pk, tick) <= tick:
+            if p in ready and self._skip.get(pk, tick) <= tick and not self.inquiry.waits_for(robot_id, tick):
                 found.setdefault(p, []).append((pk, at))
         return found
 

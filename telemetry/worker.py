@@ -16,6 +16,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from redis.exceptions import RedisError
 
 from fleet import logs
 from fleet.alerts import raise_alert
@@ -69,6 +70,7 @@ class Worker:
         self.limit = limit
         self.stopping = threading.Event()
         self.open_from: dict[int, float] = {}  # partition → tick from which silence counts
+        self._settled_from: dict[int, float] = {}  # the same, as if the durable Redis had never been away
         self.pause_s = 0.0  # > 0: nothing can be read, rest this long after a step that found nothing
         self._in_hand: dict[int, list[Entry]] = {}
         self._recover: set[int] = set()  # partitions with entries handed out and not acknowledged
@@ -113,6 +115,8 @@ class Worker:
             found = self._work(now, tick)
         except Exception as error:
             self._survive(error, tick)
+            if isinstance(error, RedisError):
+                self._stops(now, tick)
             return False
         if self._failures:
             log.info("stores are back")
@@ -159,12 +163,14 @@ class Worker:
         taken, lost = self.partitions.tend()
         for p in lost:
             self.open_from.pop(p, None)
+            self._settled_from.pop(p, None)
             self._recover.discard(p)
         if taken:
             log.info("%s took partitions %s", self.partitions.owner, sorted(taken))
             self._groups_doubtful = True
             self._recover |= taken
             self._reopen(taken, tick)
+            self._settled_from |= dict.fromkeys(taken, tick + self.grace_s)
         if lost:
             log.info("%s let go of partitions %s", self.partitions.owner, sorted(lost))
 
@@ -225,7 +231,7 @@ class Worker:
         if not entries:
             return False
         try:
-            batch.apply(p, self.fences[p], entries, now=now, hook=self.hook)
+            answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook)
         except Exception as error:
             fault = self._blame(error, entries)
             if fault in (Blame.OUTAGE, Blame.LOST):
@@ -238,6 +244,7 @@ class Worker:
                 return True
             self._kept_back |= {entry.robot_id for entry in entries}
             return False
+        self.deadlines.inquiry.answered(answered)
         self._acknowledge(p, entries)
         return True
 
@@ -297,6 +304,16 @@ class Worker:
         self.pause_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
         self._failures += 1
         self._reopen(self.fences, tick)
+        if not isinstance(error, RedisError):
+            self._settled_from |= dict.fromkeys(self.fences, tick + self.grace_s)
+
+    def _stops(self, now: datetime, tick: float) -> None:
+        """The durable Redis is away. What is asked of robots for safety goes on without it."""
+        try:
+            self.deadlines.stops(now, tick, self.fences, self._settled_from)
+        except Exception as error:
+            log.warning("stops wait: %s", error)
+            _reconnect()
 
 
 def _reconnect() -> None:

@@ -10,6 +10,7 @@ from fleet.models import Command, Event, Robot
 from missions import actions
 from missions.models import Mission
 from telemetry import stream, translate
+from telemetry.inquiry import ANSWER_S
 from telemetry.models import Partition
 from telemetry.worker import GRACE_S
 from tests.actors import SYSTEM
@@ -92,6 +93,9 @@ def test_after_taking_a_partition_robots_get_time_to_reconnect(worker, clock, ru
     work(worker, clock)
     assert "mission.step_timeout" not in kinds()
     clock.advance(GRACE_S)
+    work(worker, clock)
+    assert "mission.step_timeout" not in kinds()  # it is asked first
+    clock.advance(ANSWER_S)
     work(worker, clock)
     assert "mission.step_timeout" in kinds()
 
