@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('fleet', '0016_api_tokens'),
+        ('fleet', '0017_delivery_of_brands'),
     ]
 
     operations = [
