@@ -35,6 +35,7 @@ def test_what_is_numbered_up_to_the_forgotten_number_is_a_duplicate(worker, cloc
     say(first, second, third)
     work(worker, clock)
     assert faults() == 3
+    assert set(ProcessedMessage.objects.values_list("seq", flat=True)) == {2, 3}  # the first was not applied anew
     assert Watermark.objects.get().applied_seq == 3
     assert not DeadLetter.objects.exists()
 
