@@ -497,6 +497,7 @@ class Command(models.Model):
         indexes = [
             models.Index(fields=["robot", "order"], condition=Q(state="open"), name="command_open"),
             models.Index(fields=["mission"], name="command_mission"),
+            models.Index(fields=["created_at"], name="command_age"),
         ]
 
     def __str__(self) -> str:

@@ -170,6 +170,19 @@ CHANNEL_LAYERS = {
 
 PARTITIONS = number("DROVER_PARTITIONS", 8)  # streams in:{0..P-1}; drain them before changing it
 
+# What is deleted after how many days (telemetry/keeping.py says what that is). The history is never deleted
+KEEP_DAYS = {
+    "messages": number("DROVER_KEEP_MESSAGES_DAYS", 30),  # longer than any robot may be away with what it said
+    "commands": number("DROVER_KEEP_COMMANDS_DAYS", 90),
+    "mail": number("DROVER_KEEP_MAIL_DAYS", 90),
+    "requests": number("DROVER_KEEP_REQUESTS_DAYS", 7),
+    "sign_ins": number("DROVER_KEEP_SIGN_INS_DAYS", 90),
+    "expired": 0,
+}
+if too_short := [name for name, days in KEEP_DAYS.items() if days < 1 and name != "expired"]:
+    raise ImproperlyConfigured(f"DROVER_KEEP_{too_short[0].upper()}_DAYS must be at least 1.")
+KEEP_ROBOT_SESSIONS = max(100, number("DROVER_KEEP_ROBOT_SESSIONS", 1000))  # a welcome tells 100
+
 PASSWORD_MIN = 12  # characters; long beats odd, so nothing is said about digits and signs
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}

@@ -33,6 +33,7 @@ LABELS = {  # every label there is, and what it may say
     "state": "of open missions",
     "severity": "info, warning, critical",
     "presence": "of robots in service",
+    "table": "of the database, from the table in telemetry/keeping.py",
     "method": "HTTP method",
     "status": "class of HTTP status: 2xx, 3xx, 4xx, 5xx",
 }
@@ -69,6 +70,7 @@ OWNED = _gauge("partitions_owned", "Partitions that this worker owns.")
 RETRIES = _counter("retries", "Things that were tried again.", "what")
 DEAD_LETTERS = _counter("dead_letters", "Messages given up, from robots (in) and to robots (out).", "direction")
 STORE_FAILURES = _counter("store_failures", "Times that a worker found a store not answering.")
+TIDIED = _counter("tidied_rows", "Rows that were deleted because they are old.", "table")
 
 # any process that commits
 EVENTS = _counter("events", "Committed events of the history.", "kind")

@@ -35,6 +35,19 @@ def move(cursor: Any, processed: Iterable[tuple[str, int, int]], *, in_order: bo
                 early[session] = mark
     for session, found in _earlier(cursor, early).items():  # a gap was filled: go on over what came before its turn
         moved[session] = _run(moved[session], seqs[session] | found)
+    _write(cursor, moved)
+
+
+def pass_over(cursor: Any, robot_id: str, session: int, seq: int) -> None:
+    """What never came up to `seq` is given up: go on over it, and over what came after it.
+
+    The caller holds the robot's row locked.
+    """
+    later = _earlier(cursor, {(robot_id, session): seq}).get((robot_id, session), set())
+    _write(cursor, {(robot_id, session): _run(seq, later)})
+
+
+def _write(cursor: Any, moved: dict[Session, int]) -> None:
     if moved:
         cursor.execute(
             "INSERT INTO telemetry_watermark AS w (robot_id, session, applied_seq)"

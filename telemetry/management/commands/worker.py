@@ -14,6 +14,7 @@ from fleet import alert_mail, startup
 from telemetry.domain import Site
 from telemetry.metrics import REGISTRY
 from telemetry.scrape import Exporter
+from telemetry.tidying import Tidying
 from telemetry.watch import Beside, Watch
 from telemetry.worker import Worker, prepare
 
@@ -33,7 +34,8 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: worker.stopping.set())
         _wait_until_sound(worker)
         exporter = _exporter(worker)
-        for name, step in (("e-mail", alert_mail.step), ("watch", Watch().step)):
+        tidying = Tidying(rest=worker.stopping.wait)
+        for name, step in (("e-mail", alert_mail.step), ("watch", Watch().step), ("tidying", tidying.step)):
             Beside(name, step, BESIDE_S, worker.stopping).start()
         try:
             worker.run()
