@@ -11,7 +11,8 @@ class Rule(NamedTuple):
 
     `days`: a key of `settings.KEEP_DAYS`. `only`: which rows may go at all, SQL; `%(until)s` is the time up to which
     they go. `walk`: an indexed column by which the table is read in slices; rows grow older against its order, unless
-    `scattered`: then every round reads the whole table, so only small ones may be.
+    `scattered`: then every round reads the whole table, so only small ones may be. `along`: (table, column) whose row
+    goes with it.
     """
 
     table: str
@@ -20,6 +21,7 @@ class Rule(NamedTuple):
     only: str = "TRUE"
     walk: str = "id"
     scattered: bool = False
+    along: tuple[str, str] | None = None
 
 
 _MISSION_ENDED = "NOT EXISTS (SELECT FROM missions_mission m WHERE m.id = t.mission AND m.ended_at IS NULL)"
@@ -31,7 +33,7 @@ _NO_STOP_OF_A_HOLD = (
 # A new table with rows that age is one line here
 RULES: tuple[Rule, ...] = (
     Rule("fleet_command", "t.created_at", "commands", f"t.state <> 'open' AND {_MISSION_ENDED} AND {_NO_STOP_OF_A_HOLD}",
-         walk="created_at"),
+         walk="created_at", along=("fleet_delivery", "command_id")),
     Rule("fleet_alertmail", "t.due_at", "mail",
          "EXISTS (SELECT FROM fleet_alert a WHERE a.id = t.alert_id AND a.cleared_at < %(until)s)"),
     Rule("fleet_apirequest", "t.created_at", "requests"),
@@ -54,6 +56,7 @@ OTHERWISE = {
     "telemetry_watermark": "the newest sessions of each robot: DROVER_KEEP_ROBOT_SESSIONS",
     "telemetry_workerprocess": "workers delete those that ended an hour ago",
     "telemetry_knock": "500 rows and 30 days at most, kept so by whoever writes them",
+    "fleet_delivery": "goes with its command",
     "fleet_outbox": "the relay deletes what it passed on",
 }
 

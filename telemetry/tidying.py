@@ -152,12 +152,17 @@ def _by_rule(rule: Rule) -> Callable[..., bool]:
 
 def _delete(cursor: Any, rule: Rule, until: datetime, after: Any) -> tuple[int, int, int, Any]:
     """Of the next slice: rows seen, rows that are old, rows deleted, where it ended."""
+    along = (
+        f' along AS (DELETE FROM "{rule.along[0]}" WHERE "{rule.along[1]}" IN (SELECT id FROM gone))'
+        if rule.along
+        else ""
+    )
     begin = "" if after is None else f'WHERE t."{rule.walk}" > %(after)s'
     cursor.execute(
         f'WITH slice AS MATERIALIZED (SELECT t.ctid AS at, t."{rule.walk}" AS place, {rule.age} < %(until)s AS old'
         f' FROM "{rule.table}" t {begin} ORDER BY t."{rule.walk}" LIMIT %(slice)s),'
         f' gone AS (DELETE FROM "{rule.table}" t WHERE t.ctid = ANY(ARRAY(SELECT at FROM slice WHERE old))'
-        f" AND {rule.age} < %(until)s AND {rule.only} RETURNING 1)"
+        f" AND {rule.age} < %(until)s AND {rule.only} RETURNING {'t.id' if along else '1'}){',' if along else ''}{along}"
         " SELECT count(*), count(*) FILTER (WHERE old), (SELECT count(*) FROM gone), max(place) FROM slice",
         {"until": until, "after": after, "slice": SLICE},
     )

@@ -14,7 +14,7 @@ from django.utils import timezone
 from fleet.actions import stop_robot
 from fleet.alerts import clear_alert, raise_alert
 from fleet.history import by_user
-from fleet.models import Alert, AlertMail, Command, Event, SessionRecord
+from fleet.models import Alert, AlertMail, Command, Delivery, Event, SessionRecord
 from missions.models import DeadLetter
 from telemetry import tidying
 from telemetry.models import FailedTry, Link, ProcessedMessage, Watermark
@@ -47,7 +47,10 @@ def test_commands_go_when_they_are_old_and_nobody_needs_them(robot, dispatched, 
     gone.append(command(other_robot, "delivered", kind="robot.stop"))
     stop_robot("RB-001", by=by_user(supervisor))
     stays.append(command(robot, "delivered", kind="robot.stop"))  # its hold is open
+    for one in (gone[0], stays[0]):
+        Delivery.objects.create(command=one)
     assert tidy()["fleet_command"] == len(gone)
+    assert Delivery.objects.get().command == stays[0]
     left = set(Command.objects.values_list("pk", flat=True))
     assert not left & {c.pk for c in gone}
     assert {c.pk for c in stays} <= left
