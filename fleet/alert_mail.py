@@ -1,4 +1,4 @@
-"""E-mail about alerts: who is told what and when, and a loop that sends it without holding anything up.
+"""E-mail about alerts: who is told what and when, and a step that sends it, in a process of its own (`manage.py followers`).
 
 Critical alerts and those of important missions go at once; the others are collected. Each address is told once that an
 alert opened and, if that was sent, once that its condition is gone. Should a sender die between handing a message over

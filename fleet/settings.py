@@ -175,6 +175,7 @@ KEEP_DAYS = {
     "messages": number("DROVER_KEEP_MESSAGES_DAYS", 30),  # longer than any robot may be away with what it said
     "commands": number("DROVER_KEEP_COMMANDS_DAYS", 90),
     "mail": number("DROVER_KEEP_MAIL_DAYS", 90),
+    "webhooks": number("DROVER_KEEP_WEBHOOKS_DAYS", 7),
     "requests": number("DROVER_KEEP_REQUESTS_DAYS", 7),
     "sign_ins": number("DROVER_KEEP_SIGN_INS_DAYS", 90),
     "expired": 0,

@@ -18,6 +18,9 @@ class TelemetryConfig(AppConfig):
         live.source = snapshots.facts
         # as text: of a name that is no robot of theirs, those of some sites need not know
         PATH_TO_SITE["telemetry.knock"] = lambda sites: Q(robot__in=Robot.objects.filter(site__in=sites).values("pk"))
+        PATH_TO_SITE.update(
+            {"telemetry.tally": "site", "telemetry.webhook": "site", "telemetry.sending": "webhook__site"}
+        )
         dirty.connect()
         metrics.connect()
         revocation.connect()

@@ -14,6 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from missions.models import OPEN
+from telemetry.out.behind import AGES
 
 log = logging.getLogger(__name__)
 KEEP_S = 5.0
@@ -54,6 +55,7 @@ QUESTIONS = (
     Question("commands_open", "Commands that no robot has acknowledged.", "",
              "SELECT count(*) FROM fleet_command WHERE state = 'open'"),
     Question("outbox_events", "Events that wait for the out stream.", "", "SELECT count(*) FROM fleet_outbox"),
+    Question("follower_behind_seconds", "Age of the oldest event that a group has not had.", "group", AGES),
 )  # fmt: skip
 ANSWERED = "drover_site_known"
 

@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
          walk="created_at", along=("fleet_delivery", "command_id")),
     Rule("fleet_alertmail", "t.due_at", "mail",
          "EXISTS (SELECT FROM fleet_alert a WHERE a.id = t.alert_id AND a.cleared_at < %(until)s)"),
+    Rule("telemetry_sending", "t.created_at", "webhooks", "t.state <> 'open'"),
     Rule("fleet_apirequest", "t.created_at", "requests"),
     Rule("fleet_sessionrecord", "t.last_seen_at", "sign_ins",
          "NOT EXISTS (SELECT FROM django_session s WHERE s.session_key = t.key AND s.expire_date > now())",
@@ -72,6 +73,7 @@ HISTORY = {
     "fleet_silence": "folded from the history",
     "fleet_robotcredential": "folded from the history",
     "fleet_apitoken": "folded from the history",
+    "telemetry_tally": "counted from the history, a few rows an hour",
     "missions_deadletter": "a person decides about each; invalid ones of a robot are counted above a limit",
 }
 
@@ -80,7 +82,8 @@ CONFIGURATION = {
     "auth_group", "auth_group_permissions", "auth_permission", "auth_user", "auth_user_groups",
     "auth_user_user_permissions", "django_content_type", "django_migrations",
     "fleet_brand", "fleet_mapimage", "fleet_membership", "fleet_person", "fleet_place", "fleet_robot", "fleet_site",
-    "missions_template", "telemetry_link", "telemetry_partition",
+    "missions_template", "telemetry_follower", "telemetry_link", "telemetry_partition", "telemetry_webhook",
+    "telemetry_webhooklane",
 }  # fmt: skip
 
 # pattern → what bounds it; a number is the longest time to live, in s

@@ -34,6 +34,7 @@ LABELS = {  # every label there is, and what it may say
     "severity": "info, warning, critical",
     "presence": "of robots in service",
     "table": "of the database, from the table in telemetry/keeping.py",
+    "group": "who follows the events: statistics, webhooks, e-mail",
     "method": "HTTP method",
     "status": "class of HTTP status: 2xx, 3xx, 4xx, 5xx",
 }

@@ -3,6 +3,7 @@
 from django.db import models
 
 from fleet.models import Robot
+from telemetry.out import models as out  # noqa: F401  (those of the followers)
 
 
 class Link(models.Model):

@@ -22,6 +22,7 @@ from fleet import live
 from fleet.alerts import SYSTEM, clear_alert, raise_alert
 from fleet.models import Alert, Mode, Presence, Robot, Severity
 from telemetry import clocks
+from telemetry.out.behind import groups_behind
 from telemetry.stream import Streams
 
 BACKLOG_S = 30.0  # what robots said may wait so long to be applied
@@ -136,6 +137,9 @@ class Watch:
         text = "Events wait in the outbox for more than two minutes: the stream `out` does not take them"
         return {"outbox": Found(Severity.WARNING, text)} if late else {}
 
+    def followers(self, now: datetime) -> dict[str, Found] | None:
+        return {f"follower_behind:{name}": Found(Severity.WARNING, text) for name, text in groups_behind().items()}
+
     def clock_steady(self, now: datetime) -> dict[str, Found] | None:
         text = "The clock of this machine jumped: deadlines rest until it has gone well for a while"
         # not `now`: the checks before this one may have waited for a store
@@ -160,6 +164,7 @@ CHECKS: tuple[tuple[tuple[str, ...], Callable[[Watch, datetime], dict[str, Found
     (("backlog",), Watch.backlog),
     (("worker_missing",), Watch.workers),
     (("outbox",), Watch.outbox),
+    (("follower_behind",), Watch.followers),
     (("clock",), Watch.clock_steady),
     (("low_battery",), Watch.batteries),
 )

@@ -28,7 +28,7 @@ ANSWERS = {
     "ALLOWED_HOSTS": "fleet.example.org",
     "CSRF_TRUSTED_ORIGINS": "https://fleet.example.org",
 }
-OURS = ("web", "worker", "migrate", "backup")
+OURS = ("web", "worker", "followers", "migrate", "backup")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_our_containers_have_no_rights(services, name):
 
 
 def test_stores_come_first_and_one_job_migrates(services):
-    for name in ("web", "worker"):
+    for name in ("web", "worker", "followers"):
         conditions = {store: wait["condition"] for store, wait in services[name]["depends_on"].items()}
         assert conditions.pop("migrate") == "service_completed_successfully"
         assert conditions == dict.fromkeys(("postgres", "stream", "live"), "service_healthy")

@@ -123,10 +123,11 @@ class Site:
             tier=WORK_TIER, vital=False, stop_within_s=1.5,
         )  # fmt: skip
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
+        followers = Program("followers", [*MANAGE, "followers"], tier=WORK_TIER, vital=False, stop_within_s=1.5)
         up = [supervisor.start(web), supervisor.start(worker)]
         await supervisor.once("demo", *MANAGE, "demo")
         await asyncio.gather(*up)
-        for program, wanted in ((robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)):
+        for program, wanted in ((followers, True), (robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)):
             if wanted:
                 supervisor.start(program)
         self._announce(secrets)

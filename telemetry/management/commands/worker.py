@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.backends.signals import connection_created
 
-from fleet import alert_mail, startup
+from fleet import startup
 from telemetry.domain import Site
 from telemetry.metrics import REGISTRY
 from telemetry.scrape import Exporter
@@ -19,7 +19,7 @@ from telemetry.watch import Beside, Watch
 from telemetry.worker import Worker, prepare
 
 PATIENCE_S = 10.0
-BESIDE_S = 3.0  # how often e-mail is sent and Drover looked after
+BESIDE_S = 3.0  # how often Drover is looked after
 log = logging.getLogger(__name__)
 
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         _wait_until_sound(worker)
         exporter = _exporter(worker)
         tidying = Tidying(rest=worker.stopping.wait)
-        for name, step in (("e-mail", alert_mail.step), ("watch", Watch().step), ("tidying", tidying.step)):
+        for name, step in (("watch", Watch().step), ("tidying", tidying.step)):
             Beside(name, step, BESIDE_S, worker.stopping).start()
         try:
             worker.run()
