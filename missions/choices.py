@@ -1,5 +1,6 @@
 """What a mission form offers to one person: their sites, the places there, and robots with who is free and why not."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -8,13 +9,14 @@ from django.db.models import Q
 from django.utils.text import Truncator
 
 from fleet.access import at_sites
-from fleet.models import Place, Site
+from fleet.models import OfflinePolicy, Place, Robot, Site
 from missions.command_types import TYPES
 from missions.models import OPEN, Mission
 from missions.plans import MAX_STEPS
 from missions.queue import choose
 from missions.reasons import MissionFacts, RobotFacts, nobody, robot_obstacle
 from missions.standing import robots_at
+from missions.step_wording import WORDS
 from missions.wording import mission_said
 
 MAX_MISSIONS = 100  # open ones to come after, the newest
@@ -44,6 +46,7 @@ class Choices:
     robots: dict[str, RobotChoice]
     facts: dict[str, RobotFacts]
     missions: dict[UUID, tuple[int, str]]  # those that others may come after: site and words
+    usual: dict[str, dict[str, Any]]  # of the brand of each robot: times and policy
 
     def capabilities(self, site_id: int | None, robot_id: str) -> list[str]:
         """What the chosen robot can do; of no robot what any robot of the site can do; of no site everything."""
@@ -85,12 +88,15 @@ class Choices:
                     "label": t.label,
                     "help": t.help,
                     "timeout_s": t.timeout_s,
+                    "repeatable": t.repeatable,
+                    "confirm": t.confirm,
                     "inputs": {i.name: {"title": i.title, "help": i.help, "default": i.default} for i in t.inputs},
                 }
                 for t in TYPES.values()
             },
             "places": self.places,
-            "robots": {r.id: {"site": r.site_id, "can": r.can} for r in self.robots.values()},
+            "robots": {r.id: {"site": r.site_id, "can": r.can, **self.usual[r.id]} for r in self.robots.values()},
+            "words": WORDS,
             "missions": {str(pk): site for pk, (site, _) in self.missions.items()},
             "max_steps": MAX_STEPS,
         }
@@ -104,7 +110,21 @@ def choices_for(user: Any, mission: Mission | None = None) -> Choices:
         places.setdefault(site_id, []).append(name)
     facts = dict(sorted(robots_at(sites).items()))
     robots = {robot.id: _choice(robot) for robot in facts.values()}
-    return Choices(sites, places, robots, facts, _missions(list(sites), mission))
+    return Choices(sites, places, robots, facts, _missions(list(sites), mission), _usual(robots))
+
+
+def _usual(robots: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What the brand of each robot says where a mission says nothing."""
+    columns = ("step_timeouts", "mission_timeout_s", "offline_policy")
+    rows = Robot.objects.filter(pk__in=list(robots)).values("pk", *(f"brand__{column}" for column in columns))
+    offline = dict(OfflinePolicy.choices)
+    return {
+        row["pk"]: {
+            "step_timeouts": row["brand__step_timeouts"], "timeout_s": row["brand__mission_timeout_s"],
+            "offline": str(offline[row["brand__offline_policy"]]),
+        }
+        for row in rows
+    }  # fmt: skip
 
 
 def _missions(site_ids: list[int], mission: Mission | None) -> dict[UUID, tuple[int, str]]:

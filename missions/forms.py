@@ -7,12 +7,14 @@ from django import forms
 from django.db import transaction
 
 from fleet.actions import Refused
+from fleet.models import OfflinePolicy
 from fleet.refusals import to_field
 from missions import plans
 from missions.choices import Choices
 from missions.command_types import MAX_TIMEOUT_S, TYPES
 from missions.models import Importance
 from missions.step_forms import PREFIX, Problem, StepFormSet, filled, problems_of
+from missions.step_policy import COLUMNS as POLICY
 
 WHEN = "A date and a time, e.g. 2026-12-01 14:30."
 NEEDED = {"required": "This is needed."}
@@ -56,8 +58,15 @@ class MissionForm(forms.Form):
         help_text="If it has not begun by then, it is aborted. Empty: it waits as long as it takes.",
     )  # fmt: skip
     timeout_s = forms.IntegerField(
-        label="Time for the whole mission (s)", initial=600, min_value=1, max_value=MAX_TIMEOUT_S, error_messages=NEEDED,
-        help_text="Counted from the robot's acceptance. Then it is asked, stopped, and the mission aborted.",
+        label="Time for the whole mission (s)", required=False, min_value=1, max_value=MAX_TIMEOUT_S,
+        help_text="Counted from the robot's acceptance. Then it is asked, stopped, and the mission aborted. "
+        "Empty: as the robot's brand says.",
+    )  # fmt: skip
+    offline_policy = forms.ChoiceField(
+        label="If its robot stays offline", required=False,
+        choices=[("", "As the robot's brand says"), *OfflinePolicy.choices],
+        help_text="Once the robot has been offline as long as its brand allows. It is handed over by itself only when it is "
+        "certain that the robot does nothing more with it; otherwise you are asked.",
     )  # fmt: skip
     needs_approval = forms.BooleanField(
         label="Needs approval", required=False,
@@ -89,7 +98,7 @@ class MissionForm(forms.Form):
         return [field for field in self.visible_fields() if field.name not in self.MAIN]
 
     def more_says(self) -> str:
-        return "importance, priority, when, how long, approval, after which missions"
+        return "importance, priority, when, how long, if its robot stays offline, approval, after which missions"
 
     def more_is_open(self) -> bool:
         """Whether something there is not as it usually is, or is wrong."""
@@ -151,12 +160,13 @@ def blank(initial: dict[str, Any], rows: list[dict[str, Any]], choices: Choices)
 def filled_in(mission: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Initial values of both forms for a mission that is drawn up."""
     names = (
-        "title", "importance", "priority", "not_before", "expires_at", "timeout_s", "needs_approval", "version",
+        "title", "importance", "priority", "not_before", "expires_at", "timeout_s", "offline_policy", "needs_approval",
+        "version",
     )  # fmt: skip
     head = {name: getattr(mission, name) for name in names}
     after = [str(pk) for pk in mission.dependencies.values_list("on", flat=True)]
     head |= {"site": mission.site_id, "robot": mission.robot_id, "after": after}
-    return head, filled(mission.steps.values_list("command", "params", "timeout_s"))
+    return head, filled(mission.steps.values("command", "params", "timeout_s", *POLICY))
 
 
 def problems(form: MissionForm, steps: Any) -> list[Problem]:

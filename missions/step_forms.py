@@ -15,10 +15,11 @@ from missions.command_types import (
     TYPES,
     Input,
     Invalid,
-    default_timeout_s,
     validate,
 )
 from missions.plans import MAX_STEPS
+from missions.policy_forms import chosen, filled_policy, policy_fields, refusal, says
+from missions.step_policy import COLUMNS as POLICY
 from missions.templates import PLACEHOLDER, fill
 
 PREFIX = "steps"
@@ -81,6 +82,7 @@ class StepForm(forms.Form):
         self.places, self.capabilities, self.samples = places, capabilities, samples
         for name, spec in INPUTS.items():
             self.fields[name] = _field(spec if samples is None or spec.kind == "place" else replace(spec, kind="text"))
+        self.fields |= policy_fields()
         self.order_fields(["command", *INPUTS])
 
     @property
@@ -95,6 +97,19 @@ class StepForm(forms.Form):
     @property
     def timeout_errors(self) -> list[str]:
         return self.said("timeout_s")
+
+    @property
+    def policy(self) -> list[tuple[Any, list[str]]]:
+        """What happens when it goes wrong: bound fields and what is wrong with each."""
+        return [(self[name], self.said(name)) for name in policy_fields()]
+
+    @property
+    def policy_says(self) -> str:
+        return says({name: self[name].value() for name in POLICY})
+
+    @property
+    def policy_errors(self) -> bool:
+        return any(self.said(name) for name in POLICY)
 
     def said(self, name: str) -> list[str]:
         """Errors of one input, with step and field: Step 2, place: Mars is no place of this site."""
@@ -123,6 +138,9 @@ class StepForm(forms.Form):
             said["params"] = checked if self.samples is None else params
         except Invalid as error:
             self.add_error(error.field if error.field in self.fields else "command", error.reason)
+        said["policy"] = chosen(said)
+        if wrong := refusal(known, said["policy"]):
+            self.add_error(*wrong)
         return said
 
     def _value(self, spec: Input, value: Any) -> Any:
@@ -161,19 +179,9 @@ class BaseStepFormSet(forms.BaseFormSet):
         """What to store, first step first."""
         rows = [form.cleaned_data for form in self.in_order() if form.is_valid() and "params" in form.cleaned_data]
         return [
-            {
-                "command": row["command"],
-                "params": row["params"],
-                "timeout_s": row["timeout_s"] or self._timeout_s(row),
-            }
+            {"command": row["command"], "params": row["params"], "timeout_s": row["timeout_s"], **row["policy"]}
             for row in rows
         ]
-
-    def _timeout_s(self, row: dict[str, Any]) -> int | None:
-        """A template leaves it to each mission: it may depend on a parameter."""
-        if self.form_kwargs.get("samples") is not None:
-            return None
-        return default_timeout_s(row["command"], row["params"])
 
     def in_order(self) -> list[Any]:
         """Rows that count, by their order number; those without one, or with the same, as they came."""
@@ -196,12 +204,14 @@ StepFormSet = forms.formset_factory(
 )  # fmt: skip
 
 
-def filled(steps: Iterable[tuple[str, dict[str, Any], int | None]]) -> list[dict[str, Any]]:
-    """Initial values of the rows for stored steps: command, parameters, time allowed."""
+def filled(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Initial values of the rows for stored steps: command, parameters, time allowed and policy."""
     rows = []
-    for command, stored, timeout_s in steps:
-        params = {k: v for k, v in stored.items() if v not in ("", {})}
+    for step in steps:
+        params = {k: v for k, v in step["params"].items() if v not in ("", {})}
         if isinstance(params.get("args"), dict):
             params["args"] = msgspec.json.encode(params["args"]).decode()
-        rows.append({**params, "command": command, "timeout_s": timeout_s})
+        known = TYPES.get(step["command"])
+        head = {"command": step["command"], "timeout_s": step.get("timeout_s")}
+        rows.append({**params, **head, **filled_policy(known, step)})
     return rows

@@ -33,6 +33,8 @@ def checked(number: int, step: Mapping[str, Any]) -> dict[str, Any]:
         if found[column] not in Then.values:
             raise Refused(f"Step {number}, {column}: Choose one of {', '.join(Then.values)}.")
         found[column] = str(found[column])
+    if known.confirm and not found["confirm"]:
+        raise Refused(f"Step {number}, confirm: {known.label} counts as done only by the robot's own word.")
     if found["timeout_retries"] and not found["repeatable"]:
         raise Refused(
             f"Step {number}, timeout_retries: It is not repeatable, and nobody knows after a timeout whether it was done."

@@ -112,7 +112,7 @@ def blank(template: Template | None, choices: Choices) -> dict[str, Any]:
     if template is not None:
         names = ("name", "title", "importance", "priority", "timeout_s", "needs_approval", "version")
         head = {name: getattr(template, name) for name in names} | {"site": template.site_id}
-        rows = filled((s["command"], s["params"], s.get("timeout_s")) for s in template.steps)
+        rows = filled(template.steps)
         known = template.parameters
     anything = {"places": None, "capabilities": list(TYPES), "samples": {}}
     return {

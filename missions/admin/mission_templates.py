@@ -18,6 +18,7 @@ from missions.admin.mission_buttons import run_now
 from missions.choices import choices_for
 from missions.command_types import TYPES
 from missions.models import Template
+from missions.step_wording import unusual_words
 from missions.template_forms import VALUE, UseForm, blank, bound, parameters_of, problems
 from missions.templates import TYPES as PARAMETER_TYPES
 
@@ -56,7 +57,7 @@ class TemplateAdmin(PageAdmin):
 
     @admin.display(description="steps")
     def what(self, template: Template) -> str:
-        return "; ".join(words for words, _ in steps_in_words(template))[:200]
+        return "; ".join(words for words, _, _ in steps_in_words(template))[:200]
 
     @admin.display(description="asks for")
     def asks(self, template: Template) -> str:
@@ -139,9 +140,11 @@ class TemplateAdmin(PageAdmin):
         return redirect(reverse("admin:missions_mission_change", args=[pk]))
 
 
-def steps_in_words(template: Template) -> list[tuple[str, int | None]]:
-    """Each step as a sentence in which parameters stand in braces, and its time allowed, s."""
-    return [(_words(step["command"], step["params"]), step.get("timeout_s")) for step in template.steps]
+def steps_in_words(template: Template) -> list[tuple[str, int | None, str]]:
+    """Each step as a sentence in which parameters stand in braces, its time allowed, s, and what is unusual if it fails."""
+    return [
+        (_words(step["command"], step["params"]), step.get("timeout_s"), unusual_words(step)) for step in template.steps
+    ]
 
 
 def _words(command: str, params: dict[str, Any]) -> str:

@@ -1,4 +1,5 @@
 // The step rows of a mission: inputs by command type; add, duplicate, remove and reorder. Without it the form works by numbers.
+import { fitPolicy, sayPolicy, usualTimes } from "./step_policy.js";
 import { watchOrder } from "./reorder.js";
 import { startChecking } from "./mission_check.js";
 
@@ -31,12 +32,19 @@ function fitInputs(row) {
     input.title = spec?.help ?? "";
     input.placeholder = spec?.default ?? "";
   }
-  const timeout = part(row, "timeout_s");
-  timeout.placeholder = type ? String(type.timeout_s) : "";
+  fitTime(row);
+  fitPolicy(row, type, choices.words);
   row.querySelector("[data-timeout]").hidden = !type;
   const help = row.querySelector("[data-help]");
   help.textContent = type?.help ?? "";
   help.hidden = !type;
+}
+
+const usual = () => usualTimes(choices, robot?.value, site.value);
+
+function fitTime(row) {
+  const command = part(row, "command").value;
+  part(row, "timeout_s").placeholder = command ? String(usual().steps(command)) : "";
 }
 
 function followDrive(row) {
@@ -57,6 +65,14 @@ function fitRobot() {
   }
 }
 
+function fitUsual() {
+  everyRow().forEach(fitTime);
+  if (!robot) return; // a template says it all itself
+  form.elements.timeout_s.placeholder = String(usual().mission());
+  const offline = choices.robots[robot.value]?.offline;
+  form.elements.offline_policy.options[0].textContent = offline ? `As the robot's brand says: ${offline.toLowerCase()}` : "As the robot's brand says";
+}
+
 function fitSite() {
   for (const option of robot?.options ?? []) {
     const known = choices.robots[option.value];
@@ -67,6 +83,7 @@ function fitSite() {
   const options = (choices.places[site.value] ?? []).map((name) => Object.assign(document.createElement("option"), { value: name }));
   if (site.value) document.getElementById("places").replaceChildren(...options);
   fitRobot();
+  fitUsual();
 }
 
 function renumber() {
@@ -112,9 +129,9 @@ const DO = {
   down: (row) => move(row, 1),
   duplicate(row) {
     const copy = addRow(row);
-    for (const name of ["command", "timeout_s", ...new Set(Object.values(choices.types).flatMap((t) => Object.keys(t.inputs)))]) {
-      part(copy, name).value = part(row, name).value;
-    }
+    const policy = [...row.querySelectorAll("[data-policy-input]")].map((holder) => holder.dataset.policyInput);
+    const inputs = new Set(Object.values(choices.types).flatMap((t) => Object.keys(t.inputs)));
+    for (const name of ["command", "timeout_s", ...inputs, ...policy]) part(copy, name).value = part(row, name).value;
     fitInputs(copy);
     part(copy, "command").focus();
     tell(`Step ${numberOf(row)} duplicated as step ${numberOf(copy)}.`);
@@ -138,6 +155,7 @@ function move(row, by) {
   tellPlace(row);
 }
 
+list.addEventListener("input", (event) => sayPolicy(rowOf(event.target), choices.words));
 list.addEventListener("change", (event) => {
   if (!event.target.name.endsWith("-command")) return;
   fitInputs(rowOf(event.target));
@@ -171,6 +189,7 @@ robot?.addEventListener("change", () => {
     fitSite();
   }
   fitRobot();
+  fitUsual();
 });
 
 add.hidden = false;

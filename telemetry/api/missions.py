@@ -16,9 +16,10 @@ from fleet.history import sentence
 from fleet.models import Event, Site
 from fleet.refusals import named
 from fleet.tokens import by_token
-from missions import actions
+from missions import actions, step_policy
 from missions.models import Mission, Outcome, State
 from missions.waiting import why_waiting_all
+from missions.wording import mission_said
 from telemetry.api import schemas
 from telemetry.api.bearer import found, need
 from telemetry.api.following import MAX_WAIT_S, followers
@@ -44,12 +45,13 @@ def shown(missions: Iterable[Any]) -> list[dict[str, Any]]:
     return [
         {
             "id": m.pk, "version": m.version, "title": m.title, "site": m.site_id, "robot": m.robot_id, "state": m.state,
-            "priority": m.priority, "importance": m.importance, "waits_for": reasons.get(m.pk, ""),
+            "says": mission_said(m).word, "priority": m.priority, "importance": m.importance, "waits_for": reasons.get(m.pk, ""),
             "steps_done": m.done, "steps_total": m.total, "current_step": m.current_step,
             "created_at": m.created_at, "created_by": m.created_by, "not_before": m.not_before,
             "expires_at": m.expires_at, "needs_approval": m.needs_approval, "approved_by": m.approved_by,
             "queued_at": m.queued_at, "dispatched_at": m.dispatched_at, "started_at": m.started_at,
-            "paused_at": m.paused_at, "ended_at": m.ended_at, "abort_reason": m.abort_reason,
+            "paused_at": m.paused_at, "held_at": m.held_at, "retry_at": m.retry_due_at,
+            "offline_policy": m.offline_policy, "ended_at": m.ended_at, "abort_reason": m.abort_reason,
             "abort_detail": m.abort_detail, "stopping": bool(m.stop_requested_at and not m.ended_at),
             "stop_confirmed": m.stop_confirmed, "origin": m.origin, "origin_kind": m.origin_kind,
         }
@@ -62,8 +64,8 @@ def detail(mission_id: UUID) -> dict[str, Any]:
     steps = [
         {
             "number": s.number, "command": s.command, "params": s.params, "timeout_s": s.timeout_s,
-            "attempt": s.attempt, "outcome": s.outcome, "result": s.result, "started_at": s.started_at,
-            "ended_at": s.ended_at,
+            **step_policy.of(s), "attempt": s.attempt, "outcome": s.outcome, "inferred": s.inferred, "result": s.result,
+            "started_at": s.started_at, "ended_at": s.ended_at,
         }
         for s in mission.steps.all()
     ]  # fmt: skip

@@ -9,8 +9,11 @@ from pydantic import AwareDatetime, ConfigDict, Field
 
 from missions.command_types import MAX_TIMEOUT_S
 from missions.plans import LEAST_PRIORITY, MOST_PRIORITY
+from missions.step_policy import MAX_RETRIES
 
 Seconds = Annotated[int, Field(ge=1, le=MAX_TIMEOUT_S)]
+Retries = Annotated[int, Field(ge=0, le=MAX_RETRIES)]
+Course = Literal["abort", "skip"]
 
 
 class Strict(Schema):
@@ -20,9 +23,21 @@ class Strict(Schema):
 
 
 class StepIn(Strict):
+    """What is left out is as usual for the command and the robot's brand."""
+
     command: str
     params: dict[str, Any] = {}
-    timeout_s: Seconds | None = None
+    timeout_s: Seconds | None = Field(None, description="For one try.")
+    timeout_retries: Retries | None = Field(
+        None, description="More tries after a timeout; only of what may be repeated."
+    )
+    timeout_then: Course | None = Field(None, description="After the last timeout; abort unless said.")
+    failure_retries: Retries | None = Field(None, description="More tries after the robot says that it failed.")
+    failure_then: Course | None = Field(None, description="After the last failure; abort unless said.")
+    repeatable: bool | None = Field(None, description="May be tried again when nobody knows whether it was done.")
+    confirm: bool | None = Field(
+        None, description="Only the robot's own word says that it is done; always for pick and drop."
+    )
 
 
 class MissionIn(Strict):
@@ -32,7 +47,10 @@ class MissionIn(Strict):
     robot: str | None = Field(None, description="Robot id. Without one, Drover chooses and says why.")
     priority: Annotated[int, Field(ge=LEAST_PRIORITY, le=MOST_PRIORITY)] = 0
     importance: Literal["normal", "important"] = "normal"
-    timeout_s: Seconds = 600
+    timeout_s: Seconds | None = Field(None, description="From acceptance; as the robot's brand says unless said.")
+    offline_policy: Literal["", "wait", "abort", "hand_over"] = Field(
+        "", description="When its robot stays offline; empty: as its brand says."
+    )
     not_before: AwareDatetime | None = None
     expires_at: AwareDatetime | None = None
     needs_approval: bool = False
@@ -58,8 +76,15 @@ class StepOut(Schema):
     command: str
     params: dict[str, Any]
     timeout_s: int
-    attempt: int
-    outcome: str
+    timeout_retries: int
+    timeout_then: str
+    failure_retries: int
+    failure_then: str
+    repeatable: bool
+    confirm: bool
+    attempt: int = Field(description="Which try it is at; 0 before the first.")
+    outcome: str = Field(description="completed, failed, skipped, or empty while it has not ended.")
+    inferred: bool = Field(description="Taken as done: nobody said so, but what came later proves it.")
     result: str
     started_at: datetime | None
     ended_at: datetime | None
@@ -72,6 +97,9 @@ class MissionOut(Schema):
     site: int
     robot: str | None
     state: str
+    says: str = Field(
+        description="How it stands, in words. An abort that the robot never confirmed says so: it may still be moving."
+    )
     priority: int
     importance: str
     waits_for: str = Field(description="Why it does not run, in words; empty when it runs or has ended.")
@@ -88,11 +116,16 @@ class MissionOut(Schema):
     dispatched_at: datetime | None
     started_at: datetime | None
     paused_at: datetime | None
+    held_at: datetime | None = Field(description="Since when its clocks stand because its robot is stopped.")
+    retry_at: datetime | None = Field(description="When its step is tried again; null when no try waits.")
+    offline_policy: str
     ended_at: datetime | None
     abort_reason: str
     abort_detail: str
     stopping: bool
-    stop_confirmed: bool | None
+    stop_confirmed: bool | None = Field(
+        description="Null: no stop was needed. False: it was aborted, and the robot never said that it stopped."
+    )
     origin: UUID | None
     origin_kind: str
 

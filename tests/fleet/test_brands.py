@@ -40,11 +40,17 @@ def test_the_boxes_are_the_command_types(client, admin_person):
     ("field", "value", "said"),
     [
         ("name", "", "required"), ("capabilities", ["fly"], "fly"), ("capabilities", [], "required"),
-        ("suspect_after_s", "0", "greater than or equal to 1"), ("suspect_after_s", "x", "whole number"),
-        ("suspect_after_s", "99999999999", "less than or equal"), ("offline_after_s", "8", "at least 9"),
-        ("abandon_after_s", "-1", "greater than or equal to 0"), ("charge_until_pct", "25", "charge to more than that"),
-        ("charge_until_pct", "101", "less than or equal to 100"), ("charge_below_pct", "0", "greater than or equal to 1"),
-        ("driver", "magic", "magic"),
+        ("suspect_after_s", "0", "from 1 to 604800 seconds (a week)"), ("suspect_after_s", "x", "whole number"),
+        ("suspect_after_s", "99999999999", "from 1 to 604800 seconds (a week)"), ("offline_after_s", "8", "at least 9"),
+        ("abandon_after_s", "-1", "from 0 to 604800 seconds (a week)"),
+        ("charge_until_pct", "25", "charge to more than that"),
+        ("charge_until_pct", "101", "from 2 to 100 per cent"), ("charge_below_pct", "0", "from 1 to 99 per cent"),
+        ("driver", "magic", "magic"), ("offline_policy", "pray", "pray"),
+        ("accept_tries", "101", "from 1 to 100."), ("stops_after_silence_s", "0", "from 1 to 86400 seconds (one day)"),
+        *((column, value, "A whole number from 1 to")
+          for column in ("undelivered_s", "accept_s", "accept_tries", "finish_s", "answer_s", "stop_s", "paused_long_s",
+                         "mission_timeout_s", "step_timeout-navigate", "stops_after_silence_s")
+          for value in ("0", "-5", "1e3", "86401")),
     ],
 )  # fmt: skip
 def test_bad_input_is_said_at_its_field(client, admin_person, field, value, said):
@@ -65,6 +71,52 @@ def test_programs_are_refused_the_same(brand, columns):
     with pytest.raises(Refused):
         edit_brand(brand.pk, by=SYSTEM, **columns)
     assert Brand.objects.get().version == 1
+
+
+TIMES = {
+    "undelivered_s": "90", "accept_s": "12", "accept_tries": "3", "finish_s": "20", "answer_s": "6", "stop_s": "25",
+    "paused_long_s": "300", "mission_timeout_s": "1200", "step_timeout-navigate": "200", "step_timeout-pick": "",
+    "offline_policy": "hand_over", "stops_after_silence_s": "4", "strict_sequence": "on",
+}  # fmt: skip
+
+
+def test_every_time_and_policy_is_stored_shown_and_left_as_usual_when_empty(client, admin_person):
+    client.force_login(admin_person)
+    client.post("/admin/fleet/brand/add/", GOOD | TIMES)
+    brand = Brand.objects.get()
+    stored = {name: getattr(brand, name) for name in TIMES if hasattr(brand, name)}
+    assert {name: str(value) for name, value in stored.items()} == {
+        **{name: value for name, value in TIMES.items() if hasattr(brand, name)}, "strict_sequence": "True",
+    }  # fmt: skip
+    assert (brand.step_timeouts, brand.idle_cancel) == ({"navigate": 200}, False)
+    form = client.get(f"/admin/fleet/brand/{brand.pk}/edit/").context["form"]
+    assert {name: form[name].value() for name in ("accept_s", "step_timeout-navigate", "offline_policy")} == {
+        "accept_s": 12, "step_timeout-navigate": 200, "offline_policy": "hand_over",
+    }  # fmt: skip
+    shown = client.get(f"/admin/fleet/brand/{brand.pk}/change/").content.decode()
+    for words in ("within 12 s; sent 3 times", "except Navigate 200 s", "has 1200 s", "goes to another robot",
+                  "after 4 s without a word", "within 25 s; then “stop not confirmed”", "is taken as done"):  # fmt: skip
+        assert words in shown
+    client.post(f"/admin/fleet/brand/{brand.pk}/edit/", GOOD)
+    brand.refresh_from_db()
+    assert (brand.accept_s, brand.mission_timeout_s, brand.step_timeouts, brand.offline_policy) == (
+        10,
+        600,
+        {},
+        "abort",
+    )
+    assert (brand.stops_after_silence_s, brand.strict_sequence) == (None, False)
+
+
+def test_every_column_of_a_brand_has_its_field_and_says_what_happens(client, admin_person):
+    client.force_login(admin_person)
+    form = client.get("/admin/fleet/brand/add/").context["form"]
+    grouped = [field.name for _, _, fields in form.groups() for field in fields]
+    assert len(grouped) == len(set(grouped))
+    assert set(grouped) == set(form.fields)
+    columns = {f.name for f in Brand._meta.concrete_fields} - {"id", "version", "step_timeouts"}
+    assert columns <= set(grouped)
+    assert all(field.help_text for field in form.fields.values())
 
 
 def test_nothing_new_is_no_event(brand):

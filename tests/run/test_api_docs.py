@@ -67,7 +67,10 @@ def test_every_example_of_the_docs_runs_as_it_stands(running, token):
         timeout=60, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    sites, created, followed, listed, steered, stopped, refused = ran.stdout.split("== ")[1:]
+    sites, created, policy, followed, listed, steered, stopped, refused = ran.stdout.split("== ")[1:]
+    assert (
+        '"timeout_retries": 2' in policy and '"timeout_then": "skip"' in policy and '"offline_policy": "wait"' in policy
+    )
     assert "North Hall" in sites
     assert '"state": "pending"' in created
     assert "warehouse for supervisor: Drawn up" in followed

@@ -1,0 +1,39 @@
+"""How a step's policy is said in one line: what happens after a timeout, what after a failure.
+
+Pages say the same while somebody is choosing, from the same words (static/live/step_policy.js).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from missions.models import Then
+
+WORDS = {
+    "timeout": "After a timeout",
+    "failure": "After a failure",
+    "both": "After a timeout or a failure",
+    "one": "1 more try, then",
+    "more": "{n} more tries, then",
+    str(Then.ABORT): "the mission is aborted",
+    str(Then.SKIP): "the step is skipped",
+}
+
+
+def unusual_words(said: Mapping[str, Any]) -> str:
+    """The line for what was said about a step; empty when that is what happens anyway."""
+    usual = {"timeout_retries": 0, "failure_retries": 0, "timeout_then": Then.ABORT, "failure_then": Then.ABORT}
+    policy = {name: said.get(name) or value for name, value in usual.items()}
+    return policy_words(policy) if policy != usual else ""
+
+
+def policy_words(policy: Mapping[str, Any]) -> str:
+    """After a timeout 2 more tries, then the step is skipped; after a failure the mission is aborted."""
+    timeout, failure = (_course(policy[f"{why}_retries"], policy[f"{why}_then"]) for why in ("timeout", "failure"))
+    if timeout == failure:
+        return f"{WORDS['both']} {timeout}."
+    return f"{WORDS['timeout']} {timeout}; {WORDS['failure'].replace('A', 'a', 1)} {failure}."
+
+
+def _course(retries: int, then: str) -> str:
+    tries = "" if not retries else WORDS["one"] if retries == 1 else WORDS["more"].format(n=retries)
+    return f"{tries} {WORDS[then]}".strip()
