@@ -15,6 +15,7 @@ class Facts(NamedTuple):
     speed: float | None = None
     battery: float | None = None
     place: str = ""
+    skew_s: float | None = None  # by how much its clock is ahead of ours
 
 
 source: Callable[[list[str]], dict[str, Facts]] = lambda robot_ids: {}

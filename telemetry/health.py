@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Thread
+from typing import Any
 
 import redis
 from django.conf import settings
@@ -14,6 +15,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fleet import startup
+from telemetry import notices
+from telemetry.causes import CAUSES, words
+from telemetry.checks import read_only
 from telemetry.partitions import somebody_works
 
 TIMEOUT_S = 1.0  # a Redis that takes longer counts as missing
@@ -29,29 +33,42 @@ async def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when all is there; else 503 naming what is missing."""
-    lacking = missing()
-    response = JsonResponse({"ready": not lacking, "missing": lacking}, status=503 if lacking else 200)
+    """200 when all is there; else 503 naming what is missing. `warnings`: what will be, or makes things slow."""
+    lacking, warnings = state()
+    answer = {"ready": not lacking, "missing": lacking, "warnings": warnings}
+    response = JsonResponse(answer, status=503 if lacking else 200)
     response._has_been_logged = True  # type: ignore[attr-defined]  # "not yet" is an answer, not a server error
     return response
 
 
-def missing() -> dict[str, str]:
-    """What → why; empty when all is there."""
+def state() -> tuple[dict[str, str], dict[str, str]]:
+    """What is missing → why, and what else is wrong → in words; both empty when all is well."""
     if connection.in_atomic_block:  # a test's transaction, which no other thread sees
-        found = {name: check() for name, check in CHECKS.items()}
+        lacking = {name: check() for name, check in CHECKS.items()}
+        notes = notices.read()
     else:
         answers = {name: _answer(name, check) for name, check in CHECKS.items()}
-        wait(answers.values(), timeout=LIMIT_S)
+        told = _answer("notes", notices.read)
+        wait([*answers.values(), told], timeout=LIMIT_S)
         late = f"does not answer within {LIMIT_S:g} s"
-        found = {name: answer.result() if answer.done() else late for name, answer in answers.items()}
-    return {name: why for name, why in found.items() if why}
+        lacking = {name: answer.result() if answer.done() else late for name, answer in answers.items()}
+        notes = told.result() if told.done() else {}
+    lacking = {name: why for name, why in lacking.items() if why}
+    for cause, text in notes.items():
+        if (part := _part(cause)) and part not in lacking:
+            lacking[part] = text
+    return lacking, {cause: text for cause, text in notes.items() if not _part(cause)}
 
 
-_under_way: dict[str, Future[str]] = {}
+def _part(cause: str) -> str:
+    known = CAUSES.get(cause.partition(":")[0])
+    return known.part if known else ""
 
 
-def _answer(name: str, check: Callable[[], str]) -> Future[str]:
+_under_way: dict[str, Future[Any]] = {}
+
+
+def _answer(name: str, check: Callable[[], Any]) -> Future[Any]:
     """The answer of a check, in a thread of its own. One that hangs is not asked a second time meanwhile."""
     known = _under_way.get(name)
     if known is not None and not known.done():
@@ -61,7 +78,7 @@ def _answer(name: str, check: Callable[[], str]) -> Future[str]:
     return answer
 
 
-def _ask(check: Callable[[], str], answer: Future[str]) -> None:
+def _ask(check: Callable[[], Any], answer: Future[Any]) -> None:
     try:
         answer.set_result(check())
     except Exception as error:
@@ -71,7 +88,10 @@ def _ask(check: Callable[[], str], answer: Future[str]) -> None:
 
 
 def _database() -> str:
-    return "; ".join(startup.problems())
+    if found := startup.problems():
+        return "; ".join(found)
+    why = read_only()
+    return words("database_read_only", why=why) if why else ""
 
 
 def _redis(url: str, *, writes: bool = False) -> Callable[[], str]:

@@ -98,6 +98,7 @@ LIVE_KEYS = {
     "alive:*": 600,
     "seen": "one member per robot",
     "born": "one",
+    "trouble": 20,
     "heard:*": 7 * 86_400,
     "asgi*": 86_400,
 }

@@ -6,7 +6,7 @@ their number must not grow with the fleet. What is counted is committed; a batch
 
 import time
 from collections import Counter as Counted
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ LABELS = {  # every label there is, and what it may say
     "state": "of open missions",
     "severity": "info, warning, critical",
     "presence": "of robots in service",
+    "cause": "of trouble with Drover itself: a line of the table in telemetry/causes.py",
     "table": "of the database, from the table in telemetry/keeping.py",
     "group": "who follows the events: statistics, webhooks, e-mail",
     "method": "HTTP method",
@@ -71,6 +72,7 @@ OWNED = _gauge("partitions_owned", "Partitions that this worker owns.")
 RETRIES = _counter("retries", "Things that were tried again.", "what")
 DEAD_LETTERS = _counter("dead_letters", "Messages given up, from robots (in) and to robots (out).", "direction")
 STORE_FAILURES = _counter("store_failures", "Times that a worker found a store not answering.")
+TROUBLE = _gauge("trouble", "1 for each cause of trouble with Drover itself that this worker finds.", "cause")
 TIDIED = _counter("tidied_rows", "Rows that were deleted because they are old.", "table")
 
 # any process that commits
@@ -130,6 +132,13 @@ def backlog(ages_s: dict[int, float]) -> None:
     BACKLOG.clear()
     for partition, age_s in ages_s.items():
         BACKLOG.labels(str(partition)).set(age_s)
+
+
+def trouble(causes: Iterable[str]) -> None:
+    """These hold now, no others."""
+    TROUBLE.clear()
+    for cause in causes:
+        TROUBLE.labels(cause).set(1)
 
 
 def bad(field: str) -> None:

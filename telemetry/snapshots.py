@@ -19,6 +19,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fleet.live import Facts
+from telemetry.protocol import Up
 
 SCHEMA = 1
 FRESH_S = 10  # three heartbeats and a little: older facts are shown as old
@@ -39,6 +40,7 @@ class Snapshot(msgspec.Struct, kw_only=True, omit_defaults=True):
     speed: float | None = None
     battery: float | None = None
     place: str = ""
+    skew_s: float | None = None  # its clock is so many s ahead of the gateway's
     fresh: bool = False  # set on reading
 
 
@@ -143,6 +145,13 @@ class Put(NamedTuple):
     facts: dict[str, Any]
 
 
+def told(up: Up, received_at: datetime) -> Put:
+    """What a lossy message says, and by how much its robot's clock is ahead; the rest of it is not kept."""
+    facts = {name: value for name, value in up.data.items() if name in Facts._fields}
+    facts["skew_s"] = round((up.occurred_at - received_at).total_seconds(), 1)
+    return Put(up.robot, up.session, up.seq, received_at, facts)
+
+
 async def write(client: redis.asyncio.Redis, puts: Sequence[Put], touches: Mapping[str, datetime]) -> None:
     """Many `put` and `touch` in one round trip. Raises `redis.RedisError`."""
     calls = [_put_arguments(*put, FRESH_S) for put in puts]
@@ -227,7 +236,7 @@ def facts(robot_ids: list[str]) -> dict[str, Facts]:
     if time.monotonic() - started > SLOW_S:
         _rests_until = time.monotonic() + REST_S
     return {
-        r: Facts(datetime.fromtimestamp(s.at / 1000, UTC), s.x, s.y, s.theta, s.speed, s.battery, s.place)
+        r: Facts(datetime.fromtimestamp(s.at / 1000, UTC), s.x, s.y, s.theta, s.speed, s.battery, s.place, s.skew_s)
         for r, s in known.items()
     }
 

@@ -321,15 +321,19 @@ class Streams:
 
     def oldest_unapplied_s(self, partitions: Iterable[int], now: datetime) -> float:
         """Age in s of the oldest entry that is not applied yet; 0 when all are."""
-        age = 0.0
+        return max(self.ages_s(partitions, now).values(), default=0.0)
+
+    def ages_s(self, partitions: Iterable[int], now: datetime) -> dict[int, float]:
+        """The same of each partition in which something is not applied."""
+        ages = {}
         for p, progress in self.progress(partitions).items():
             oldest = progress.unacked
             if oldest is None:
                 after = self.redis.xrange(key(p), min=f"({progress.read[0]}-{progress.read[1]}", count=1)
                 oldest = _number(after[0][0]) if after else None
             if oldest is not None:
-                age = max(age, now.timestamp() - oldest[0] / 1000)
-        return age
+                ages[p] = max(0.0, now.timestamp() - oldest[0] / 1000)
+        return ages
 
 
 def _entry(entry_id: str, fields: dict[bytes, bytes]) -> Entry:

@@ -1,74 +1,95 @@
-"""Watches Drover itself and what no event tells of: stores, backlog, workers, clock, batteries. Opens and clears alerts.
+"""Watches Drover itself and what no event tells of, by telemetry/checks.py: opens and clears alerts, says what is wrong.
 
-Each check says which of its causes hold now; a check that cannot be made says nothing. Of several workers one at a time
-opens and clears.
+Of several workers one at a time opens and clears. What holds is said in the log, in a figure and in a note for
+`/readyz` as well: a database that takes no writes has no alerts.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
-import redis
-from django.conf import settings
+from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.utils import timezone
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from fleet import live
 from fleet.alerts import SYSTEM, clear_alert, raise_alert
-from fleet.models import Alert, Mode, Presence, Robot, Severity
-from telemetry import clocks
-from telemetry.out.behind import groups_behind
-from telemetry.stream import Streams
+from fleet.models import Severity
+from telemetry import causes, clocks, metrics, notices
+from telemetry.causes import CAUSES
+from telemetry.checks import CHECKS, Checks, Found, Founds, open_causes
 
-BACKLOG_S = 30.0  # what robots said may wait so long to be applied
-FULL = 0.9  # of a store's memory
-OWNERLESS_S = 15
-OUTBOX_S = 120
-CLOCK_S = 60.0  # the clock is doubted so long after a jump
-BATTERY_LOW, BATTERY_FINE = 10.0, 15.0  # per cent; between them an alert stays as it is
 _LOCK = 0x0D0A1E  # advisory lock
+WORTH_SAYING = timedelta(seconds=15)  # shorter than a planned restart takes
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A cause that holds. About Drover itself, or about one robot."""
-
-    severity: Severity
-    text: str
-    robot: str = ""
-    site: int | None = None
 
 
 class Watch:
     """`step` every few seconds, in a thread of its own: a store that does not answer may take its time here."""
 
-    def __init__(self, moment: Callable[[], clocks.Moment] = clocks.read) -> None:
-        self.moment = moment
-        self.clocks = clocks.Clocks(CLOCK_S)
-        self.streams = Streams(settings.REDIS_URL)
+    def __init__(self, name: str = "", moment: Callable[[], clocks.Moment] = clocks.read) -> None:
+        self.name = name
+        self.checks = Checks(moment)
+        self._told: dict[str, str] = {}
+        self._by_writing: Founds = {}  # what writing found wrong with the database, until it succeeds
+        self._no_writes_since: datetime | None = None
 
     def step(self, now: datetime) -> bool:
         """Look once. Says whether anything had to be opened or cleared."""
-        seen = [(names, check(self, now)) for names, check in CHECKS]  # no transaction waits for a store
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
-            if not cursor.fetchone()[0]:
-                return False
-            done = [self._settle(names, found, now) for names, found in seen]
+        seen = [(names, self._look(check, now)) for names, check in CHECKS]  # no transaction waits for a store
+        done = self._write(seen, now)
+        holds = self._by_writing | {c: one for _, found in seen if found is not None for c, one in found.items()}
+        self._tell({cause: one.text for cause, one in holds.items() if not one.robot})
+        return done
+
+    def _look(self, check: Callable[[Checks, datetime], Founds | None], now: datetime) -> Founds | None:
+        try:
+            return check(self.checks, now)
+        except DatabaseError as error:
+            self._blame(error)
+            return None
+
+    def _write(self, seen: list[tuple[tuple[str, ...], Founds | None]], now: datetime) -> bool:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SELECT pg_try_advisory_xact_lock(%s), pg_current_xact_id()", [_LOCK])  # needs to write
+                ours = bool(cursor.fetchone()[0])
+                done = [self._settle(names, found, now) for names, found in seen] if ours else []
+                done += [self._say_afterwards(now)]
+        except DatabaseError as error:
+            self._blame(error)
+            self._no_writes_since = self._no_writes_since or now
+            return False
+        self._by_writing, self._no_writes_since = {}, None
         return any(done)
 
-    def _settle(self, names: tuple[str, ...], found: dict[str, Found] | None, now: datetime) -> bool:
+    def _say_afterwards(self, now: datetime) -> bool:
+        """While nothing could be written there was no alert; somebody should know all the same."""
+        if self._no_writes_since is None or now - self._no_writes_since < WORTH_SAYING:
+            return False
+        why = next(iter(self._by_writing.values())).text if self._by_writing else ""
+        lasted = causes.span((now - self._no_writes_since).total_seconds())
+        text = f"The database took no writes for {lasted}. It does now. It was: {why}"
+        raise_alert("database_was_away", severity=Severity.WARNING, text=text, lasts=False, now=now)
+        return True
+
+    def _blame(self, error: Exception) -> None:
+        """Remember what is wrong with the database. Raises what is not its fault."""
+        told = causes.of_database(error)
+        if told is None:
+            raise error
+        name, text = told
+        self._by_writing = {name: Found(CAUSES[name].severity, text)}
+        if not connection.in_atomic_block:
+            connection.close()
+
+    def _settle(self, names: tuple[str, ...], found: Founds | None, now: datetime) -> bool:
         """Open what holds and is not open, clear what holds no more."""
         if found is None:
             return False
-        ours = [cause for name in names for cause in _open(name)]
+        ours = [cause for name in names for cause in open_causes(name)]
         for cause, one in found.items():
             if cause not in ours:
                 subject = f"robot:{one.robot}" if one.robot else SYSTEM
@@ -86,111 +107,16 @@ class Watch:
             clear_alert(cause, now=now)
         return bool(gone or found.keys() - set(ours))
 
-    # --- checks
-
-    def durable(self, now: datetime) -> dict[str, Found] | None:
-        info = _info(settings.REDIS_URL)
-        if info is None:
-            text = "The durable Redis does not answer: robots keep what they say until it is back"
-            return {"redis_down": Found(Severity.CRITICAL, text)}
-        found = {}
-        used, limit = info.get("used_memory", 0), info.get("maxmemory", 0)
-        if limit and used > FULL * limit:
-            text = (
-                f"The durable Redis is {used / limit:.0%} full. Full, it refuses what robots say: give it more memory"
-            )
-            found["redis_full"] = Found(Severity.CRITICAL, text)
-        if "err" in (info.get("aof_last_write_status"), info.get("aof_last_bgrewrite_status")):
-            found["redis_disk"] = Found(
-                Severity.CRITICAL, "The durable Redis cannot write to its disk: look at the disk"
-            )
-        return found
-
-    def live(self, now: datetime) -> dict[str, Found] | None:
-        if _info(settings.LIVE_REDIS_URL) is not None:
-            return {}
-        text = "The live Redis does not answer: pages follow the database, positions and batteries are old"
-        return {"live_redis_down": Found(Severity.WARNING, text)}
-
-    def backlog(self, now: datetime) -> dict[str, Found] | None:
-        try:
-            age = self.streams.oldest_unapplied_s(range(settings.PARTITIONS), now)
-        except (redis.RedisError, OSError):
-            return None
-        text = f"What robots said waits {age:.0f} s to be applied: the workers do not keep up"
-        return {"backlog": Found(Severity.WARNING, text)} if age > BACKLOG_S else {}
-
-    def workers(self, now: datetime) -> dict[str, Found] | None:
-        rows = _column(
-            "SELECT id FROM telemetry_partition WHERE id < %s AND (until IS NULL OR"
-            " until < clock_timestamp() - %s * interval '1 second') ORDER BY id", [settings.PARTITIONS, OWNERLESS_S],
-        )  # fmt: skip
-        text = f"No worker works on partitions {', '.join(map(str, rows))}: what their robots say is not applied"
-        return {"worker_missing": Found(Severity.CRITICAL, text)} if rows else {}
-
-    def outbox(self, now: datetime) -> dict[str, Found] | None:
-        ages = _column(
-            "SELECT extract(epoch FROM clock_timestamp() - recorded_at)::float FROM fleet_event"
-            " WHERE id = (SELECT min(event_id) FROM fleet_outbox)", [],
-        )  # fmt: skip
-        late = [age for age in ages if age > OUTBOX_S]
-        text = "Events wait in the outbox for more than two minutes: the stream `out` does not take them"
-        return {"outbox": Found(Severity.WARNING, text)} if late else {}
-
-    def followers(self, now: datetime) -> dict[str, Found] | None:
-        return {f"follower_behind:{name}": Found(Severity.WARNING, text) for name, text in groups_behind().items()}
-
-    def clock_steady(self, now: datetime) -> dict[str, Found] | None:
-        text = "The clock of this machine jumped: deadlines rest until it has gone well for a while"
-        # not `now`: the checks before this one may have waited for a store
-        return {} if self.clocks.steady(*self.moment()) else {"clock": Found(Severity.WARNING, text)}
-
-    def batteries(self, now: datetime) -> dict[str, Found] | None:
-        robots = Robot.objects.filter(retired_at=None, presence=Presence.ONLINE).exclude(mode=Mode.CHARGING)
-        sites = dict(robots.values_list("pk", "site_id"))
-        low = {cause.rpartition(":")[2] for cause in _open("low_battery")}
-        found = {}
-        for robot, facts in live.facts(sites).items():
-            limit = BATTERY_FINE if robot in low else BATTERY_LOW
-            if facts.battery is not None and facts.battery < limit:
-                text = f"{robot} has {facts.battery:.0f} % battery left and is not charging"
-                found[f"low_battery:robot:{robot}"] = Found(Severity.WARNING, text, robot, sites[robot])
-        return found
-
-
-CHECKS: tuple[tuple[tuple[str, ...], Callable[[Watch, datetime], dict[str, Found] | None]], ...] = (
-    (("redis_down", "redis_full", "redis_disk"), Watch.durable),
-    (("live_redis_down",), Watch.live),
-    (("backlog",), Watch.backlog),
-    (("worker_missing",), Watch.workers),
-    (("outbox",), Watch.outbox),
-    (("follower_behind",), Watch.followers),
-    (("clock",), Watch.clock_steady),
-    (("low_battery",), Watch.batteries),
-)
-
-
-def _open(name: str) -> list[str]:
-    """Open causes of this name."""
-    found = Alert.objects.filter(cleared_at=None, cause__startswith=name).values_list("cause", flat=True)
-    return [cause for cause in found if cause.partition(":")[0] == name]
-
-
-def _info(url: str) -> dict[str, Any] | None:
-    """What the store says of itself; None when it does not answer."""
-    client = redis.from_url(url, socket_timeout=1, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0))
-    try:
-        return dict(client.info())
-    except (redis.RedisError, OSError):
-        return None
-    finally:
-        client.close()
-
-
-def _column(sql: str, arguments: Iterable[Any]) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, list(arguments))
-        return [value for (value,) in cursor.fetchall()]
+    def _tell(self, holds: dict[str, str]) -> None:
+        """In the log once, in the figures and the note as long as it holds."""
+        for cause, text in holds.items():
+            if cause not in self._told:
+                log.error("%s: %s", cause, text)
+        for cause in self._told.keys() - holds.keys():
+            log.info("%s: it is over", cause)
+        self._told = holds
+        metrics.trouble(holds)
+        notices.put(self.name, holds)
 
 
 class Beside(threading.Thread):

@@ -75,6 +75,14 @@ class RobotChangeList(ChangeList):
         self.result_list = rows  # type: ignore[assignment]
 
 
+def clock_words(facts: live.Facts | None) -> str:
+    """Its clock beside ours, to the second; half a second is the way that the message took."""
+    if facts is None or facts.skew_s is None:
+        return "–"
+    off = round(facts.skew_s)
+    return f"{abs(off):,} s {'ahead' if off > 0 else 'behind'}" if off else "right"
+
+
 def battery_words(facts: live.Facts | None) -> str:
     return f"{facts.battery:.0f} %" if facts is not None and facts.battery is not None else ""
 

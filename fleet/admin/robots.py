@@ -16,7 +16,15 @@ from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
 from fleet.admin.csv_pages import SheetAdmin
 from fleet.admin.pages import Button
-from fleet.admin.robot_list import HeldFilter, RobotChangeList, ServiceFilter, battery_words, daily, heard_at
+from fleet.admin.robot_list import (
+    HeldFilter,
+    RobotChangeList,
+    ServiceFilter,
+    battery_words,
+    clock_words,
+    daily,
+    heard_at,
+)
 from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
 from fleet.imports import ROBOTS
@@ -172,6 +180,7 @@ class RobotAdmin(SheetAdmin):
             "serviced": serviced,
             "work": work.current([row.pk]).get(row.pk),
             "facts": facts,
+            "clock": clock_words(facts),
             "facts_ago": ago(facts.received_at, now) if facts else "",
             "mode_since": ago(row.mode_since, now).removesuffix(" ago") if row.mode_since else "",
             "presence_since": ago(row.presence_since, now).removesuffix(" ago") if row.presence_since else "",

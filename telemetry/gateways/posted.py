@@ -22,7 +22,7 @@ from telemetry.gateways.polling import PolledLink
 from telemetry.gateways.reading import Frame, check_owner, check_session, read
 from telemetry.gateways.rows import sent_commands
 from telemetry.protocol import Ack, Bad, Hello, Up
-from telemetry.snapshots import Put
+from telemetry.snapshots import told
 from telemetry.stream import LATE_S, Backlogged, Unavailable
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class Posted:
             metrics.DROPPED.inc()
             self.verdicts[index] = protocol.not_taken(up.msg_id, "dropped", over_limit())
             return
-        self._links.vitals.put(Put(up.robot, up.session, up.seq, self._received_at, up.data))
+        self._links.vitals.put(told(up, self._received_at))
         beat = up.type == "robot.heartbeat"
         self.verdicts[index] = protocol.seen(up.msg_id, self._link.told()) if beat else protocol.ack(up.msg_id, "seen")
 

@@ -22,7 +22,7 @@ from telemetry.gateways.links import GATEWAY, Link, Links
 from telemetry.gateways.reading import Complaints, Frame, bearer_token, check_owner, check_session, read
 from telemetry.gateways.rows import Holder, holder_of, open_session
 from telemetry.protocol import Ack, Bad, Hello, Up
-from telemetry.snapshots import Put
+from telemetry.snapshots import told
 
 log = logging.getLogger(__name__)
 HELLO_S = 10.0  # from connecting to hello
@@ -259,7 +259,7 @@ class Connection:
                 bucket.told = now
                 await self._say(dropped)
             return dropped
-        self._links.vitals.put(Put(up.robot, up.session, up.seq, received_at, up.data))
+        self._links.vitals.put(told(up, received_at))
         if up.type == "robot.heartbeat":
             mine = self._link.sessions | {self._link.session}
             applied = {session: seq for session, seq in self._link.applied.items() if session in mine}

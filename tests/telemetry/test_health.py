@@ -13,8 +13,13 @@ from fleet import startup, triggers
 from fleet.actions import stop_robot
 from fleet.history import by_user
 from missions.models import DeadLetter
-from telemetry import health
+from telemetry import health, notices, snapshots
 from telemetry.models import Partition
+
+
+@pytest.fixture(autouse=True)
+def no_notes_of_others():
+    snapshots.client().delete(notices.KEY)
 
 
 def worker_alive() -> None:
@@ -31,7 +36,7 @@ def test_healthz_needs_nothing_but_the_process(client):
 def test_readyz_is_200_when_all_is_there(client):
     worker_alive()
     response = client.get("/readyz")
-    assert response.json() == {"ready": True, "missing": {}}
+    assert response.json() == {"ready": True, "missing": {}, "warnings": {}}
     assert response.status_code == 200
     assert "no-store" in response["Cache-Control"]
 
@@ -68,6 +73,16 @@ def test_readyz_names_a_missing_trigger(client):
     response = client.get("/readyz")
     assert response.status_code == 503
     assert "drover_event_update" in response.json()["missing"]["database"]
+
+
+@pytest.mark.django_db
+def test_readyz_names_a_database_that_is_read_only(client):
+    worker_alive()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('default_transaction_read_only', 'on', TRUE)")
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert "PostgreSQL is read-only (default_transaction_read_only is on)" in response.json()["missing"]["database"]
 
 
 @pytest.mark.django_db

@@ -2,17 +2,22 @@
 
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import redis
+from django.conf import settings as django_settings
+from django.db import connection, transaction
 from django.utils import timezone
 
 from fleet import live
 from fleet.live import Facts
 from fleet.models import Alert
-from telemetry import stream, watch
+from telemetry import causes as words
+from telemetry import checks, metrics, notices, snapshots, stream
+from telemetry.checks import Checks
 from telemetry.clocks import Moment
-from telemetry.models import Partition
+from telemetry.models import FailedTry, Partition
 from telemetry.watch import Beside, Watch
 
 pytestmark = pytest.mark.django_db
@@ -22,6 +27,10 @@ pytestmark = pytest.mark.django_db
 def partitions(db, settings):
     for number in range(settings.PARTITIONS):
         Partition.objects.create(id=number, owner="w", until=timezone.now() + timedelta(minutes=5))
+    settings.DISK_LOW_MB = 0  # whatever this machine has
+    live_redis = snapshots.client()
+    yield
+    live_redis.delete(notices.KEY)
 
 
 def causes() -> list[str]:
@@ -44,7 +53,7 @@ def test_all_is_well():
 )
 def test_the_durable_redis(info, expected, monkeypatch, settings):
     told = {settings.REDIS_URL: info, settings.LIVE_REDIS_URL: {}}
-    monkeypatch.setattr(watch, "_info", told.__getitem__)
+    monkeypatch.setattr(checks, "info", told.__getitem__)
     look = Watch()
     look.step(timezone.now())
     look.step(timezone.now())
@@ -102,6 +111,128 @@ def test_a_store_that_keeps_the_watch_waiting_is_no_jump_of_the_clock(monkeypatc
     look.step(now)
     look.step(now - timedelta(seconds=7))
     assert causes() == []
+
+
+def text() -> str:
+    return Alert.objects.get(cleared_at=None).text
+
+
+def test_what_waits_is_named_by_partition_age_and_reason(monkeypatch):
+    monkeypatch.setattr(stream.Streams, "ages_s", lambda self, partitions, now: {0: 2.0, 3: 45.0, 5: 300.0})
+    Watch().step(timezone.now())
+    assert "partition 3 for 45 s, partition 5 for 5 min. The workers do not keep up" in text()
+    FailedTry.objects.create(partition=5, entry="1-1", tries=4)
+    assert "failed 4 times" in Checks().backlog(timezone.now())["backlog"].text
+    Partition.objects.filter(pk=3).update(until=None)
+    assert "No worker owns them" in Checks().backlog(timezone.now())["backlog"].text
+
+
+def test_little_space_is_said_before_it_is_gone(settings):
+    settings.DISK_LOW_MB = 10**9
+    Watch().step(timezone.now())
+    assert causes() == ["database_space", "redis_space"]
+    assert all("free on" in a.text and "docs/trouble/disk-is-full.md" in a.text for a in Alert.objects.all())
+    settings.DISK_LOW_MB = 0
+    Watch().step(timezone.now())
+    assert causes() == []
+
+
+def test_space_of_a_store_elsewhere_is_not_known(settings, monkeypatch):
+    settings.DISK_LOW_MB = 10**9
+    monkeypatch.setitem(connection.settings_dict, "HOST", "db.example.org")
+    monkeypatch.setattr(checks, "is_here", lambda url: False)
+    look, now = Checks(), timezone.now()
+    assert (look.durable(now), look.database_space(now)) == ({}, {})
+
+
+def test_a_durable_redis_that_died_of_a_full_disk(settings, monkeypatch):
+    look, now = Checks(), timezone.now()
+    look.durable(now)
+    settings.REDIS_URL = "unix:///nowhere.sock"
+    assert "disk is full" not in look.durable(now)["redis_down"].text
+    monkeypatch.setattr(checks.shutil, "disk_usage", lambda folder: checks.shutil._ntuple_diskusage(10**9, 10**9, 0))
+    assert "its disk is full" in look.durable(now)["redis_down"].text
+
+
+@pytest.mark.parametrize(
+    ("database", "store", "said"),
+    [
+        (0.4, -1.9, None),
+        (None, None, None),
+        (7.0, 6.5, "The clock of "),
+        (-7.0, 0.1, "PostgreSQL's clock is wrong"),
+        (0.0, 700.0, "The durable Redis's clock is wrong"),
+        (3.0, None, "One of them, or the clock of "),
+    ],
+)
+def test_clocks_that_differ_are_named(database, store, said, monkeypatch):
+    ahead = {checks._redis_time: store}
+    monkeypatch.setattr(checks, "_ahead", lambda ask: ahead.get(ask, database))
+    found = Checks().clocks_agree(timezone.now())
+    assert bool(found) == bool(said)
+    if said:
+        assert said in found["clocks_apart"].text
+
+
+def test_clocks_of_one_machine_agree():
+    assert Checks().clocks_agree(timezone.now()) == {}
+    assert abs(checks._ahead(checks._redis_time)) < 0.5
+
+
+def test_a_robots_wrong_clock_is_an_alert_of_that_robot(robot, monkeypatch):
+    monkeypatch.setattr(live, "source", lambda ids: {"RB-001": Facts(timezone.now(), skew_s=-90.0)})
+    Watch().step(timezone.now())
+    alert = Alert.objects.get()
+    assert (alert.cause, alert.severity, alert.robot_id) == ("robot_clock:robot:RB-001", "info", "RB-001")
+    assert "90 s behind ours" in alert.text
+
+
+REFUSED = """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+ $$ BEGIN RAISE EXCEPTION 'could not extend file "base/1": No space left on device' USING ERRCODE = '53100'; END $$;
+ CREATE TRIGGER refuse BEFORE INSERT ON fleet_alerttally EXECUTE FUNCTION refuse()"""
+
+
+def test_a_database_that_takes_no_writes_is_said_without_it(client, caplog, settings):
+    """There can be no alert: the log, the figures and /readyz say it."""
+    Partition.objects.all().delete()  # something to open an alert about
+    look = Watch("w:1")
+    with transaction.atomic(), connection.cursor() as cursor:
+        settings.PARTITIONS = 1
+        Partition.objects.create(id=0, owner="w", until=timezone.now() - timedelta(minutes=1))
+        cursor.execute(REFUSED)
+        assert not look.step(timezone.now())
+        assert causes() == []
+        transaction.set_rollback(True)
+    assert "database_full: PostgreSQL's disk is full" in caplog.text
+    assert metrics.REGISTRY.get_sample_value("drover_trouble", {"cause": "database_full"}) == 1
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert "PostgreSQL's disk is full" in answer.json()["missing"]["database"]
+    assert "docs/trouble/disk-is-full.md" in answer.json()["missing"]["database"]
+    for number in range(settings.PARTITIONS):
+        Partition.objects.create(id=number, owner="w", until=timezone.now() + timedelta(minutes=5))
+    look.step(timezone.now() + timedelta(minutes=3))
+    assert causes() == ["database_was_away"]
+    assert "took no writes for 3 min" in text()
+    assert metrics.REGISTRY.get_sample_value("drover_trouble", {"cause": "database_full"}) is None
+    assert client.get("/readyz").status_code == 200
+
+
+def test_what_is_only_slow_is_a_warning_of_readyz(client, monkeypatch):
+    monkeypatch.setattr(stream.Streams, "ages_s", lambda self, partitions, now: {3: 45.0})
+    Watch("w:1").step(timezone.now())
+    answer = client.get("/readyz")
+    assert answer.status_code == 200
+    assert "partition 3 for 45 s" in answer.json()["warnings"]["backlog"]
+
+
+def test_every_cause_has_a_page_that_names_it():
+    pages = Path(django_settings.BASE_DIR) / "docs" / "trouble"
+    for name, cause in words.CAUSES.items():
+        if cause.page:
+            assert f"`{name}`" in (pages / cause.page).read_text(), name
+    checked = {name for names, _ in checks.CHECKS for name in names}
+    assert checked <= words.CAUSES.keys()
 
 
 def test_a_low_battery_stays_until_it_is_fine(robot, monkeypatch):

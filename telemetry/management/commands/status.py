@@ -42,7 +42,9 @@ class Command(BaseCommand):
 
 
 def _ready(now: datetime) -> Iterable[str]:
-    return [f"no, {name}: {why}" for name, why in health.missing().items()] or ["yes"]
+    lacking, warnings = health.state()
+    lines = [f"no, {name}: {why}" for name, why in lacking.items()] or ["yes"]
+    return lines + [f"but {text}" for text in warnings.values()]
 
 
 def _workers(now: datetime) -> Iterable[str]:

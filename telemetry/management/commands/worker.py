@@ -35,7 +35,7 @@ class Command(BaseCommand):
         _wait_until_sound(worker)
         exporter = _exporter(worker)
         tidying = Tidying(rest=worker.stopping.wait)
-        for name, step in (("watch", Watch().step), ("tidying", tidying.step)):
+        for name, step in (("watch", Watch(worker.partitions.owner).step), ("tidying", tidying.step)):
             Beside(name, step, BESIDE_S, worker.stopping).start()
         try:
             worker.run()

@@ -1,0 +1,51 @@
+"""What a store raises is told apart: read-only, full, away; and what is our own fault is none of these."""
+
+import psycopg
+import pytest
+from django.db import DatabaseError, OperationalError, connection, transaction
+
+from telemetry.causes import CAUSES, of_database
+
+
+def raised(sql: str) -> Exception:
+    with pytest.raises(DatabaseError) as caught, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(sql)
+    return caught.value
+
+
+def state(code: str, text: str = "it was so") -> str:
+    return f"DO $$ BEGIN RAISE EXCEPTION '{text}' USING ERRCODE = '{code}'; END $$"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("sql", "cause"),
+    [
+        ("SET TRANSACTION READ ONLY; CREATE TABLE x (y int)", "database_read_only"),
+        (state("53100"), "database_full"),
+        (state("58030", "could not write: No space left on device"), "database_full"),
+        (state("XX000", "PANIC: No space left on device"), "database_full"),
+        (state("57P01", "terminating connection"), "database_down"),
+        (state("57P03", "the database system is starting up"), "database_down"),
+        (state("57014", "canceling statement due to user request"), None),
+        (state("40P01", "deadlock detected"), None),
+        (state("53300", "too many clients already"), None),
+        ("SELECT 1/0", None),
+        ("SELECT nothing", None),
+    ],
+)
+def test_by_sqlstate(sql, cause):
+    told = of_database(raised(sql))
+    assert (told and told[0]) == cause
+    if told:
+        assert f"docs/trouble/{CAUSES[told[0]].page}" in told[1]
+
+
+def test_a_connection_that_cannot_be_made():
+    error = OperationalError("connection failed: Connection refused")
+    error.__cause__ = psycopg.OperationalError("connection failed")
+    assert of_database(error)[0] == "database_down"
+
+
+def test_other_errors_are_not_the_databases():
+    assert of_database(ValueError("no")) is None
