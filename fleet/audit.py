@@ -33,6 +33,7 @@ ACTORS = {
 SUBJECTS = {
     "mission": "Missions", "robot": "Robots", "person": "People", "site": "Sites", "brand": "Brands", "alert": "Alerts",
     "silence": "Silences of alerts", "template": "Templates",
+    "letter": "Dead letters",
 }  # fmt: skip
 PERIODS = (
     ("", "any time"), ("today", "today"), ("yesterday", "yesterday"), ("7days", "the last 7 days"),

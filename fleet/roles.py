@@ -17,6 +17,8 @@ _VIEW = {
 _STEER = {
     *(f"missions.{verb}_mission" for verb in ("add", "change", "dispatch", "cancel", "pause", "resume", "approve")),
     *(f"missions.{verb}_template" for verb in ("add", "change")),
+    "missions.requeue_deadletter",
+    "missions.discard_deadletter",
     "fleet.stop_robot",
     "fleet.release_robot",
     "fleet.maintain_robot",

@@ -11,6 +11,7 @@ site_changed = Signal()
 brand_changed = Signal()
 mission_transitioned = Signal()
 template_changed = Signal()
+letter_changed = Signal()
 person_changed = Signal()
 alert_changed = Signal()  # of alerts that were only raised again there are no changes, but `counted`: their ids
 silence_changed = Signal()

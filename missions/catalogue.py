@@ -9,7 +9,7 @@ from fleet.access import PATH_TO_SITE
 from fleet.history import AGGREGATES, Aggregate, kind
 from fleet.models import Robot
 from missions.deadlines import next_due_at
-from missions.models import Dependency, Mission, Step, Template
+from missions.models import Dependency, LetterDecision, Mission, Step, Template
 
 
 def _derive(mission: Any) -> None:
@@ -24,6 +24,7 @@ AGGREGATES["mission"] = Aggregate(
     state="state",
     derive=_derive,
 )
+AGGREGATES["letter"] = Aggregate(prefix="letter", model=LetterDecision, children={}, changed=signals.letter_changed)
 AGGREGATES["template"] = Aggregate(prefix="template", model=Template, children={}, changed=signals.template_changed)
 
 PATH_TO_SITE |= {
@@ -31,6 +32,7 @@ PATH_TO_SITE |= {
     "missions.step": "mission__site",
     "missions.dependency": "mission__site",
     "missions.template": "site",
+    "missions.letterdecision": "site",
     # as text, because the robot may be unknown: such a letter is for those of every site
     "missions.deadletter": lambda sites: Q(robot_id__in=Robot.objects.filter(site__in=sites).values("pk")),
 }
@@ -120,3 +122,9 @@ _TEMPLATE = "name site_id title steps parameters priority importance timeout_s n
 kind("template.drafted", "Drawn up: {name}", f"{_TEMPLATE} created_at created_by")
 kind("template.edited", "Edited", _TEMPLATE)
 kind("template.retired", "Taken out of use", "retired_at")
+
+# dead letters
+_LETTER = "site_id direction robot_id msg_id what"
+kind("letter.requeued", "Requeued: {what} of {robot_id}", f"{_LETTER} requeues requeued_at requeued_by")
+kind("letter.discarded", "Discarded, {what} of {robot_id}: {discarded_why}",
+     f"{_LETTER} discarded_at discarded_by discarded_why")  # fmt: skip

@@ -17,7 +17,8 @@ from fleet.models import Brand, Command, CommandState, Presence
 from missions import decide as mission_rules
 from missions import facts
 from missions.alert_rules import buried
-from missions.models import OPEN, DeadLetter, Direction, Mission, State
+from missions.letters import bury_command
+from missions.models import OPEN, Mission, State
 
 
 @dataclass(slots=True)
@@ -126,10 +127,7 @@ class Ledger:
                 if to == CommandState.DEAD:
                     dying |= Q(kind__in=kinds, state=state)
             for dead in Command.objects.filter(dying, mission=change.row.pk):
-                DeadLetter.objects.create(
-                    direction=Direction.OUT, robot_id=dead.robot_id, msg_id=dead.pk, kind=dead.kind, body=dead.body,
-                    reason=change.row.abort_detail, tries=change.row.accept_tries, created_at=self.now,
-                )  # fmt: skip
+                bury_command(dead, change.row.abort_detail, change.row.accept_tries, self.now)
                 letters.append((dead.robot_id, dead.kind, change.row.abort_detail))
         if letters:
             buried(letters, self.now)

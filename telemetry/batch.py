@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from fleet import logs
 from missions.alert_rules import buried
 from missions.ledger import Ledger
+from missions.letters import Settled, claim, settle
 from missions.models import Direction
 from telemetry import metrics, translate, watermarks
 from telemetry.partitions import hold
@@ -31,13 +32,14 @@ DEAD = "dead"
 Hook = Callable[[str], None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Message:
     entry: Entry
     up: Up | None  # None: not even the envelope can be read
     verdict: str = ""
     reason: str = ""  # why it is a dead letter
     tries: int = 0
+    says: str = ""  # of a requeued letter: where its mission stands now
 
     @property
     def about(self) -> dict[str, str]:
@@ -72,20 +74,24 @@ def apply(
     with transaction.atomic():
         hold(partition, fence)
         with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-            messages = _unknown(cursor, [_read(entry) for entry in entries])
+            read = [_read(entry) for entry in entries]
+            fresh = _unknown(cursor, [m for m in read if not m.entry.letter])
+            letters = _claimed([m for m in read if m.entry.letter])
+            messages = [m for m in read if m in fresh or m in letters] if letters else fresh
             for message in messages if doomed else ():
                 message.reason, message.tries = doomed
             hook("before_decide")
             if messages:
                 _tell([m for m in messages if m.up and not m.reason], now)
-                _remember(cursor, messages, now)
+                _remember(cursor, fresh, now)
+                _settle(cursor, letters, now)
         hook("before_commit")
     took_s = time.perf_counter() - began
     metrics.BATCH_SECONDS.observe(took_s)
     metrics.BATCH_ENTRIES.observe(len(entries))
-    metrics.DUPLICATES.labels("worker").inc(len(entries) - len(messages))
+    metrics.DUPLICATES.labels("worker").inc(sum(not m.entry.letter for m in read) - len(fresh))
     metrics.applied([(m.final, m.entry.received_at) for m in messages], now, took_s)
-    _report([m for m in messages if m.reason])
+    _report([m for m in fresh if m.reason])
     return {
         UUID(str(m.up.data["reply_to"]))
         for m in messages
@@ -99,6 +105,8 @@ def _unknown(cursor: Any, messages: list[_Message]) -> list[_Message]:
     Known is what has a row, and what is numbered up to `forgotten_seq` of its session: rows of old messages are
     deleted (`telemetry.tidying`). Of a session that is forgotten as a whole nobody can say what was applied.
     """
+    if not messages:
+        return []
     fresh = {(m.entry.robot_id, m.entry.msg_id): m for m in reversed(messages)}
     cursor.execute(
         "SELECT k.robot_id, k.msg_id, p.id IS NOT NULL OR w.forgotten_seq >= k.seq"
@@ -115,6 +123,15 @@ def _unknown(cursor: Any, messages: list[_Message]) -> list[_Message]:
         else:
             fresh[robot, msg_id].reason = "its session is so old that nobody can say whether it was applied"
     return list(reversed(fresh.values()))
+
+
+def _claimed(messages: list[_Message]) -> list[_Message]:
+    """Requeued letters that are still to be applied; the first of each."""
+    if not messages:
+        return []
+    claimed = claim([m.entry.letter for m in messages])
+    first = {m.entry.letter: m for m in reversed(messages) if m.entry.letter in claimed}
+    return [m for m in messages if first.get(m.entry.letter) is m]
 
 
 def _number(message: _Message) -> tuple[int, int]:
@@ -138,12 +155,31 @@ def _tell(messages: list[_Message], now: datetime) -> None:
         if message.entry.robot_id in ledger.robots and message.up:
             with logs.working_on(**message.about):
                 message.verdict = translate.tell(ledger, message.up, message.entry.received_at)
+                if message.entry.letter:
+                    message.says = _stands(ledger, message.up)
         else:
             message.reason = "there is no robot of this id"
     ledger.commit()
 
 
+def _stands(ledger: Ledger, up: Up) -> str:
+    mission = ledger.missions.get(up.mission) if up.mission else None
+    return f"“{mission.row.title}” is now {mission.row.get_state_display().lower()}." if mission else ""
+
+
+def _settle(cursor: Any, letters: list[_Message], now: datetime) -> None:
+    """Their numbers were passed when they became dead letters: watermarks stay as they are."""
+    if letters:
+        settle((Settled(m.entry.letter, m.verdict, _no_nul(m.reason), m.tries, m.says) for m in letters), now)
+        cursor.executemany(
+            "UPDATE telemetry_processedmessage SET verdict = %s, applied_at = %s WHERE robot_id = %s AND msg_id = %s",
+            [(m.final, now, m.entry.robot_id, m.entry.msg_id) for m in letters],
+        )
+
+
 def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
+    if not messages:
+        return
     dead = [m for m in messages if m.reason]
     if dead:
         cursor.executemany(
@@ -151,7 +187,7 @@ def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
             " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
             [
                 (Direction.IN.value, m.entry.robot_id, m.entry.msg_id, m.up.type if m.up else "", _text(m.entry.raw),
-                 m.reason.replace("\0", "\N{REPLACEMENT CHARACTER}"), m.tries, now)
+                 _no_nul(m.reason), m.tries, now)
                 for m in dead
             ],
         )  # fmt: skip
@@ -183,4 +219,8 @@ def _report(dead: list[_Message]) -> None:
 
 def _text(raw: bytes) -> str:
     """What came, as text that PostgreSQL can hold."""
-    return raw.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return _no_nul(raw.decode("utf-8", "replace"))
+
+
+def _no_nul(text: str) -> str:
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")

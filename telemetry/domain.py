@@ -49,7 +49,7 @@ QUESTIONS = (
     Question("holds_open", "Reasons why robots are held.", "kind",
              "SELECT kind, count(*) FROM fleet_hold WHERE released_at IS NULL GROUP BY 1"),
     Question("dead_letters_kept", "Dead letters that somebody should look at.", "direction",
-             "SELECT direction, count(*) FROM missions_deadletter GROUP BY 1"),
+             "SELECT direction, count(*) FROM missions_deadletter WHERE state IN ('open', 'failed') GROUP BY 1"),
     Question("alerts_open", "Alerts that nobody has cleared.", "severity",
              "SELECT severity, count(*) FROM fleet_alert WHERE cleared_at IS NULL GROUP BY 1"),
     Question("commands_open", "Commands that no robot has acknowledged.", "",

@@ -26,7 +26,16 @@ def processed(robot_id: str, msg_id: UUID) -> list[Evidence]:
 
 def buried(robot_id: str, msg_id: UUID) -> list[Evidence]:
     return [
-        Evidence("Dead letter", (("Why", row.reason), ("Tries", str(row.tries))), row.body)
+        Evidence(
+            "Dead letter",
+            (
+                ("State", row.get_state_display()),
+                ("Why", row.reason),
+                ("Tries", str(row.tries)),
+                ("Result", row.result),
+            ),
+            row.body,
+        )
         for row in DeadLetter.objects.filter(robot_id=robot_id, msg_id=msg_id)
     ]
 

@@ -74,6 +74,7 @@ HISTORY = {
     "fleet_robotcredential": "folded from the history",
     "fleet_apitoken": "folded from the history",
     "telemetry_tally": "counted from the history, a few rows an hour",
+    "missions_letterdecision": "folded from the history",
     "missions_deadletter": "a person decides about each; invalid ones of a robot are counted above a limit",
 }
 

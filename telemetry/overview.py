@@ -14,7 +14,7 @@ from fleet.alerts import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.wording import PRESENCES, Said
 from missions.admin.mission_list import daily
-from missions.models import RUNNING, DeadLetter, Mission
+from missions.models import RUNNING, UNDECIDED, DeadLetter, Mission
 from telemetry.partitions import somebody_works
 
 ALERTS = 12  # on the start page
@@ -135,7 +135,7 @@ def _needs_of_robots(user: Any) -> list[Line]:
 
 
 def _dead_letters(user: Any) -> list[Line]:
-    number = at_sites(user, DeadLetter.objects.all()).count()
+    number = at_sites(user, DeadLetter.objects.filter(state__in=UNDECIDED)).count()
     words = f"{number} dead letter{'' if number == 1 else 's'}: could not be applied or delivered"
     return [Line(Said("△", "", "warn"), words, reverse("admin:missions_deadletter_changelist"))] if number else []
 

@@ -223,6 +223,7 @@ class Entry(NamedTuple):
     msg_id: UUID
     raw: bytes
     received_at: datetime
+    letter: int = 0  # the dead letter that it is, requeued
 
 
 class Progress(NamedTuple):
@@ -290,6 +291,14 @@ class Streams:
         if entry_ids:
             self.redis.xack(key(partition), GROUP, *entry_ids)
 
+    def requeue(self, letters: Iterable[tuple[int, str, UUID, bytes, datetime]]) -> None:
+        """Append dead letters (id, robot, msg_id, message, when) behind all that waits. Twice does no harm."""
+        with self.redis.pipeline(transaction=False) as pipe:
+            for letter, robot_id, msg_id, raw, at in letters:
+                fields = {"robot": robot_id, "msg_id": str(msg_id), "raw": raw, "at": (at - _EPOCH) // _MICROSECOND}
+                pipe.xadd(key(partition_of(robot_id)), {**fields, "letter": letter})
+            pipe.execute()
+
     def progress(self, partitions: Iterable[int]) -> dict[int, Progress]:
         """Where each partition stands, read at one moment per partition. Absent: no stream or no group (data loss)."""
         partitions = list(partitions)
@@ -338,7 +347,8 @@ class Streams:
 
 def _entry(entry_id: str, fields: dict[bytes, bytes]) -> Entry:
     received_at = _EPOCH + timedelta(microseconds=int(fields[b"at"]))
-    return Entry(entry_id, fields[b"robot"].decode(), UUID(fields[b"msg_id"].decode()), fields[b"raw"], received_at)
+    msg_id, letter = UUID(fields[b"msg_id"].decode()), int(fields.get(b"letter", 0))
+    return Entry(entry_id, fields[b"robot"].decode(), msg_id, fields[b"raw"], received_at, letter)
 
 
 def is_group_lost(error: Exception) -> bool:

@@ -30,6 +30,7 @@ from telemetry.partitions import TEND_S, Partitions
 from telemetry.presence import Sweep
 from telemetry.queueing import Queue
 from telemetry.relay import Relay
+from telemetry.requeued import Requeued
 from telemetry.stream import Entry, Streams, is_group_lost, partition_of
 
 BATCH = 100  # entries of one partition per transaction
@@ -37,6 +38,7 @@ BLOCK_MS = 200  # how long a read waits for something new
 RACES = 20  # lost races of one message in a row that pass for somebody else's fault
 GRACE_S = 5.0  # after taking a partition or an outage, before silence counts: robots reconnect meanwhile
 DUE_S, QUEUE_S, SWEEP_S, LOOK_S, TRIM_S = 0.25, 0.2, 1.0, 1.0, 30.0
+REQUEUED_S = 1.0
 RELAY_S = 0.05  # under load; at once when there is nothing else to do
 BACKOFF_S = (0.1, 0.2, 0.5, 1.0)
 FROZEN_MS = 3000  # a frozen worker's open transaction ends after this, so that another can take over
@@ -64,6 +66,7 @@ class Worker:
         self.deadlines = Deadlines(self.streams, Clocks(grace_s))
         self.queue = Queue()
         self.sweep = Sweep()
+        self.requeued = Requeued(self.streams)
         self.relay = Relay(self.streams.redis)
         self.hook = hook
         self.grace_s = grace_s
@@ -143,6 +146,8 @@ class Worker:
             found |= self.deadlines.step(now, tick, self.fences, self.open_from)
         if self._is_time("queue", QUEUE_S, tick):
             found |= self.queue.step(now, tick, self.fences, self.open_from)
+        if self._is_time("requeued", REQUEUED_S, tick):
+            found |= self.requeued.step(now, self.fences)
         if self._is_time("sweep", SWEEP_S, tick):
             found |= self.sweep.step(now, tick, self.fences, self.open_from)
         if not found or self._is_time("relay", RELAY_S, tick):

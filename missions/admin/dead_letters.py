@@ -1,48 +1,133 @@
-"""Dead letters: what could not be applied or delivered, to be looked at by a person."""
+"""Dead letters: what could not be applied or delivered, looked at, requeued or discarded by a person."""
+
+import json
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.admin.pages import ReadOnlyAdmin
+from fleet.access import EVERY_SITE, at_sites, sites_of
+from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.records import as_text
-from fleet.admin.timeline import stamp
-from missions.models import DeadLetter, Direction
+from fleet.admin.timeline import ago, stamp, timeline
+from fleet.history import by_user
+from fleet.models import Robot
+from missions import letter_actions
+from missions.admin import letter_list as lists
+from missions.admin.letter_bulk import offered
+from missions.letter_words import STATES, next_step, outcome
+from missions.models import UNDECIDED, DeadLetter, Mission
 
-NEXT = {  # direction → what a person does now
-    Direction.IN: "Nothing of it was applied. Look at the robot's page and at its mission, and put right by hand what "
-    "the message would have changed. Quote the message id when you report it.",
-    Direction.OUT: "The robot never took it, so its mission was stopped and aborted. See that the robot is online, then "
-    "rerun the mission from its page.",
-}
+
+def _requeue(request: HttpRequest, letter: DeadLetter) -> str:
+    said = letter_actions.requeue_letter(letter.pk, by=by_user(request.user))
+    if said == "requeued":
+        return "Requeued. What becomes of it is shown on this page."
+    return f"It is {said}: once is enough. What became of it is shown on this page."
+
+
+def _discard(request: HttpRequest, letter: DeadLetter) -> str:
+    letter_actions.discard_letter(letter.pk, by=by_user(request.user), why=request.POST.get("reason", ""))
+    return "Discarded. It stays in the list of discarded letters, with the reason."
 
 
 @admin.register(DeadLetter)
-class DeadLetterAdmin(ReadOnlyAdmin):
+class DeadLetterAdmin(PageAdmin):
+    many = "dead letters"
+    page_template = "admin/drover/letter.html"
     change_list_template = "admin/drover/dead_letter_list.html"
-    list_display = ("since", "kind_or_message", "direction", "robot_id", "why", "tries")
-    list_display_links = ("since", "kind_or_message")
-    list_filter = ("direction",)
-    search_fields = ("robot_id", "kind", "reason", "=msg_id")
-    search_help_text = "Robot id, kind, reason, or a message id in full"
-    fields = ("direction", "robot_id", "kind", "msg_id", "reason", "tries", "since", "next_step", "message")
-    readonly_fields = ("since", "next_step", "message")
+    list_display = ("since", "what", "direction", "robot", "why", "how_many", "stands", "tries")
+    list_display_links = ("since", "what")
+    list_filter = (
+        lists.StateFilter, lists.EachFilter, "direction", lists.SiteFilter, lists.RobotFilter, lists.KindFilter,
+        lists.ReasonFilter, lists.AgeFilter,
+    )  # fmt: skip
+    search_fields = ("robot_id", "kind", "reason", "=msg_id", "result", "discarded_why")
+    search_help_text = "Robot id, kind, words of the reason, or a message id in full"
+    ordering = ("-created_at", "-id")
+    buttons = (
+        Button(
+            "requeue", "Requeue", "missions.requeue_deadletter", _requeue, look="primary",
+            shown=lambda d: d.state in UNDECIDED and bool(d.body),
+        ),
+        Button(
+            "discard", "Discard…", "missions.discard_deadletter", _discard, shown=lambda d: d.state in UNDECIDED,
+            asks="Why nothing is to be done about it", yes="Discard this letter",
+            confirm="Nothing of it will be applied or sent. It stays in the list of discarded letters.",
+        ),
+    )  # fmt: skip
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        return offered(request.user)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[lists.LetterList]:
+        return lists.LetterList
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        more = {"any_letters": self.get_queryset(request).exists()}
+        return super().changelist_view(request, more | (extra_context or {}))
+
+    # list
 
     @admin.display(description="since", ordering="created_at")
-    def since(self, letter: DeadLetter) -> SafeString | str:
-        return stamp(letter.created_at)
+    def since(self, letter: Any) -> SafeString | str:
+        return stamp(letter.oldest_at)
 
     @admin.display(description="kind", ordering="kind")
-    def kind_or_message(self, letter: DeadLetter) -> str:
+    def what(self, letter: DeadLetter) -> str:
         return letter.kind or "message"
+
+    @admin.display(description="robot", ordering="robot_id")
+    def robot(self, letter: DeadLetter) -> SafeString:
+        return format_html('<code class="id">{}</code>', letter.robot_id)
 
     @admin.display(description="why")
     def why(self, letter: DeadLetter) -> str:
-        return letter.reason[:200]
+        return (letter.reason_group or letter.reason)[:200] if letter.reason else ""
 
-    @admin.display(description="what to do now")
-    def next_step(self, letter: DeadLetter) -> str:
-        return NEXT[Direction(letter.direction)]
+    @admin.display(description="alike")
+    def how_many(self, letter: Any) -> SafeString:
+        if letter.alike_n == 1:
+            return format_html('<span class="num">{}</span>', 1)
+        return format_html('<a class="num nowrap" href="{}">{} alike</a>', lists.alike_url(letter), letter.alike_n)
 
-    @admin.display(description="message")
-    def message(self, letter: DeadLetter) -> SafeString:
-        return as_text(letter.body)
+    @admin.display(description="state", ordering="state")
+    def stands(self, letter: DeadLetter) -> SafeString:
+        said = STATES[letter.state]
+        return format_html('<span class="said {}"><i>{}</i> {}</span>', said.token, said.shape, said.word)
+
+    # page
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        now = timezone.now()
+        robot = at_sites(request.user, Robot.objects.filter(pk=row.robot_id)).first()
+        mission = _mission(request, row)
+        alike = self.get_queryset(request).filter(**{name: getattr(row, name) for name in lists.ALIKE}).count()
+        events = timeline(f"letter:{row.pk}", request.user, everybodys=sites_of(request.user) is EVERY_SITE)
+        return {
+            "s": STATES[row.state], "next_step": next_step(row), "outcome": outcome(row), "body": as_text(row.body),
+            "since": stamp(row.created_at), "since_ago": ago(row.created_at, now), "settled": stamp(row.settled_at),
+            "robot": robot, "robot_url": reverse("admin:fleet_robot_change", args=[quote(row.robot_id)]) if robot else "",
+            "mission": mission, "alike": alike, "alike_url": lists.alike_url(row), **events,
+        }  # fmt: skip
+
+
+def _mission(request: HttpRequest, letter: DeadLetter) -> Mission | None:
+    """That the message names, if it can be read and the person may see it."""
+    with suppress(ValueError, TypeError, LookupError, RecursionError, AttributeError):
+        named = UUID(json.loads(letter.body)["mission"])
+        return at_sites(request.user, Mission.objects.filter(pk=named)).first()
+    return None

@@ -167,7 +167,7 @@ MODELS = {
     "fleet/silence": Model(add=ADMIN, actions=True),
     "missions/mission": Model(add=STEER, change=STEER, actions=True),
     "missions/template": Model(add=STEER, change=STEER, actions=True),
-    "missions/deadletter": Model(),
+    "missions/deadletter": Model(actions=True),
     "telemetry/knock": Model(view=ADMIN),
 }
 
@@ -279,6 +279,7 @@ LINES = {
     **button("missions/mission", "rerun rerun_unfinished clone", STEER),
     "admin/missions/template/<path:object_id>/use/": Line(get=here(STEER), post=here(STEER)),
     **button("missions/template", "retire", STEER),
+    **button("missions/deadletter", "requeue discard", STEER),
 }
 for path, model in MODELS.items():
     LINES = lines_of(path, model) | LINES  # a line of its own counts more

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from fleet.models import Command as RobotCommand
 from fleet.models import CommandState, Hold, Outbox, Robot
-from missions.models import OPEN, DeadLetter, Mission
+from missions.models import OPEN, UNDECIDED, DeadLetter, Mission
 from telemetry import health
 from telemetry.models import Knock, Link, Partition
 from telemetry.stream import GROUP, Streams, key
@@ -152,7 +152,7 @@ def _commands(now: datetime) -> Iterable[str]:
 
 
 def _dead_letters(now: datetime) -> Iterable[str]:
-    letters = DeadLetter.objects.order_by("-created_at")
+    letters = DeadLetter.objects.filter(state__in=UNDECIDED).order_by("-created_at")
     return _list(letters, lambda d: f"{_age(d.created_at, now)} ago, {d}: {d.reason}")
 
 
