@@ -19,13 +19,13 @@ Test = Callable[[Change, dict[str, Any]], bool]
 class Rule:
     """One line of the table.
 
-    `text` is a format string over the event's data and columns of its row. `when` and `gone` narrow which events of a
+    `text` is a format string over the event's data and columns of its row; where it depends on the row, what makes it. `when` and `gone` narrow which events of a
     kind open and clear it. A rule without `cleared_by` does not last: a person's acknowledgement ends its alert.
     """
 
     name: str
     severity: Severity | Callable[[Change], Severity]
-    text: str
+    text: str | Callable[[Change], str]
     raised_by: str
     cleared_by: tuple[str, ...] = ()
     when: Test = lambda change, data: True
@@ -97,9 +97,10 @@ def _raise(found: Effects, rule: Rule, change: Change, event: Any) -> None:
         return
     row = change.row
     severity = rule.severity if isinstance(rule.severity, Severity) else rule.severity(change)
+    text = rule.text if isinstance(rule.text, str) else rule.text(change)
     found.raises[cause] = Raise(
         cause, severity.value, change.name, str(row.pk if change.aggregate.prefix == "robot" else row.robot_id or ""),
-        change.aggregate.site(row), words(rule.text, change, event), bool(rule.cleared_by), rule.urgent(change), 1, change,
+        change.aggregate.site(row), words(text, change, event), bool(rule.cleared_by), rule.urgent(change), 1, change,
     )  # fmt: skip
 
 

@@ -28,7 +28,8 @@ class Kind:
 
     `sets` names the columns that the event may set: `column` of the row, `steps.column` of a child row.
     `notes` names data that is no column. `transition` is the FSM method that the event runs, if any.
-    `text` is the sentence people read, a format string over the data.
+    `text` is the sentence people read, a format string over the data; of `but` (name in the data, its value, text) the
+    first that the data have comes in its place.
     """
 
     name: str
@@ -36,16 +37,20 @@ class Kind:
     sets: frozenset[str] = frozenset()
     notes: frozenset[str] = frozenset()
     transition: str = ""
+    but: tuple[tuple[str, Any, str], ...] = ()
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def kind(name: str, text: str, sets: str = "", *, notes: str = "", transition: str = "") -> Kind:
+def kind(
+    name: str, text: str, sets: str = "", *, notes: str = "", transition: str = "",
+    but: tuple[tuple[str, Any, str], ...] = (),
+) -> Kind:  # fmt: skip
     """Add a line to the catalogue. `sets` and `notes` are space-separated names."""
     if name in KINDS:
         raise ValueError(f"event kind {name} is already in the catalogue")
-    KINDS[name] = Kind(name, text, frozenset(sets.split()), frozenset(notes.split()), transition)
+    KINDS[name] = Kind(name, text, frozenset(sets.split()), frozenset(notes.split()), transition, but)
     return KINDS[name]
 
 
@@ -299,7 +304,8 @@ def sentence(event: Any) -> str:
         return str(event.kind)
     for item in data.get("steps", ()) if len(data.get("steps", ())) == 1 and "number" in data["steps"][0] else ():
         data = {**item, "step": item["number"], **data}
-    words = str(known.text.format_map(_Blank(data | labels(event.kind, data)))).strip()
+    text = next((text for name, value, text in known.but if data.get(name) is value), known.text)
+    words = str(text.format_map(_Blank(data | labels(event.kind, data)))).strip()
     return words.removesuffix(" ()").strip().removesuffix(":")
 
 

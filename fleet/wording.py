@@ -1,4 +1,4 @@
-"""How a robot's condition is said: a shape, a word and a token of the palette (never colour alone)."""
+"""How a robot's condition is said, in admin and on the live page: a shape, a word and a token (never colour alone)."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -17,48 +17,74 @@ def minute(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+GLYPHS = {  # name of the icon → the same shape as a character
+    "idle": "○", "running": "▶", "charging": "⚡", "paused": "❚❚", "manual": "△", "done": "✓", "bad": "◆", "warn": "△",
+    "off": "╳", "ring": "◌", "unknown": "○", "online": "●",
+}  # fmt: skip
+
+
 class Said(NamedTuple):
-    """`shape` is a glyph, `token` one of ok, info, warn, bad, off."""
+    """`shape` is a glyph, `token` one of ok, info, warn, bad, off; `icon` is the shape's name in `GLYPHS`."""
 
     shape: str
     word: str
     token: str
+    icon: str = ""
+
+
+def said(icon: str, word: str, token: str) -> Said:
+    """By the name of its icon."""
+    return Said(GLYPHS[icon], word, token, icon)
 
 
 MODES: dict[str, Said] = {
-    Mode.UNKNOWN: Said("○", "Mode unknown", "off"),
-    Mode.IDLE: Said("○", "Idle", "ok"),
-    Mode.RUNNING: Said("▶", "Running", "ok"),
-    Mode.CHARGING: Said("⚡", "Charging", "ok"),
-    Mode.PAUSED: Said("❚❚", "Paused", "ok"),
-    Mode.FAULT: Said("◆", "Fault", "bad"),
-    Mode.MANUAL: Said("△", "Driven by hand", "warn"),
+    Mode.UNKNOWN: said("unknown", "Has not said yet what it does", "off"),
+    Mode.IDLE: said("idle", "Idle", "ok"),
+    Mode.RUNNING: said("running", "Running", "ok"),
+    Mode.CHARGING: said("charging", "Charging", "ok"),
+    Mode.PAUSED: said("paused", "Paused", "ok"),
+    Mode.FAULT: said("bad", "Fault", "bad"),
+    Mode.MANUAL: said("manual", "Driven by hand", "warn"),
 }
 PRESENCES: dict[str, Said] = {
-    Presence.UNKNOWN: Said("○", "Link unknown", "off"),
-    Presence.ONLINE: Said("●", "Online", "ok"),
-    Presence.SUSPECT: Said("△", "Not heard of lately", "warn"),
-    Presence.OFFLINE: Said("╳", "Offline", "off"),
+    Presence.UNKNOWN: said("unknown", "No verdict on its link yet", "off"),
+    Presence.ONLINE: said("online", "Online", "ok"),
+    Presence.SUSPECT: said("warn", "Not heard of lately", "warn"),
+    Presence.OFFLINE: said("off", "Offline", "off"),
 }
-RETIRED = Said("╳", "Retired", "off")
+NEVER_HEARD = said("off", "Never heard from", "off")
+RETIRED = said("off", "Retired", "off")
+STOPPING = said("ring", "Stopping…", "info")
+DISPATCHING = said("ring", "Dispatching…", "info")
+STOPPED = said("bad", "Stopped", "bad")
+MAINTENANCE = said("warn", "Maintenance", "warn")
+STOP_UNCONFIRMED = said("bad", "Stop not confirmed: it may still be moving", "bad")
+ABORT_UNCONFIRMED = said("bad", "Aborted, stop not confirmed: it may still be moving", "bad")
 
 
 def hold_said(hold: Any) -> Said:
     """An open hold; a stop counts as under way until the robot says that it stands, or has not said so in time."""
-    if hold.kind == HoldKind.STOPPED and hold.confirmed_at is None:
-        if hold.unconfirmed_at:
-            return Said("◆", "Stop not confirmed; it may still be moving", "bad")
-        return Said("◌", "Stopping…", "info")
+    if hold.kind == HoldKind.UNCONFIRMED:
+        return ABORT_UNCONFIRMED if hold.mission else STOP_UNCONFIRMED
     if hold.kind == HoldKind.MAINTENANCE:
-        return Said("△", "Maintenance", "warn")
-    return Said("◆", HoldKind(hold.kind).label, "bad")
+        return MAINTENANCE
+    if hold.confirmed_at is not None:
+        return STOPPED
+    return STOP_UNCONFIRMED if hold.unconfirmed_at else STOPPING
+
+
+def presence_said(robot: Any) -> Said:
+    """One that has never been heard from is not one that nobody is sure about."""
+    if robot.presence == Presence.UNKNOWN and robot.presence_since is None:
+        return NEVER_HEARD
+    return PRESENCES[robot.presence]
 
 
 def robot_said(robot: Any, open_holds: Iterable[Any]) -> list[Said]:
     """Everything there is to say at a glance, the worst first."""
     if robot.retired_at:
         return [RETIRED]
-    said = [hold_said(h) for h in open_holds]
-    said.append(Said("◆", "Fault", "bad") if robot.fault else MODES[robot.mode])
-    said.append(PRESENCES[robot.presence])
-    return sorted(said, key=lambda s: ("bad", "info", "warn", "ok", "off").index(s.token))
+    found = [hold_said(h) for h in open_holds]
+    found.append(MODES[Mode.FAULT] if robot.fault else MODES[robot.mode])
+    found.append(presence_said(robot))
+    return sorted(found, key=lambda s: ("bad", "info", "warn", "ok", "off").index(s.token))

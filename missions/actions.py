@@ -25,6 +25,7 @@ from missions.ledger import Ledger
 from missions.models import FINAL, Importance, Mission, OriginKind, Outcome, Step
 from missions.reasons import obstacle
 from missions.standing import standing
+from missions.wording import ending
 
 TRIES = 5  # of a transaction that met another one
 
@@ -312,7 +313,7 @@ def _held(robot: Robot) -> str:
 def _not_begun(change: Change) -> None:
     mission = change.row
     if mission.state in FINAL:
-        raise Refused(f"It has ended ({mission.get_state_display().lower()}). Draw up a new one.")
+        raise Refused(f"It has ended ({ending(mission).lower()}). Draw up a new one.")
     if mission.dispatched_at:
         raise Refused("It is dispatched already.")
 
@@ -320,7 +321,7 @@ def _not_begun(change: Change) -> None:
 def _running(change: Change) -> None:
     mission = change.row
     if mission.state in FINAL:
-        raise Refused(f"It has ended ({mission.get_state_display().lower()}).")
+        raise Refused(f"It has ended ({ending(mission).lower()}).")
     if not mission.dispatched_at:
         raise Refused("It is not dispatched yet.")
     if mission.stop_requested_at:

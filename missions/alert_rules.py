@@ -9,6 +9,7 @@ from fleet.alerts import raise_alert
 from fleet.history import Change
 from fleet.models import Robot, Severity
 from missions.models import AbortReason, Importance
+from missions.wording import ending
 
 # ended by a person's wish, or by the end of another mission, which has an alert of its own
 QUIET = {AbortReason.OPERATOR, AbortReason.DEPENDENCY_FAILED}
@@ -28,8 +29,13 @@ def _unwanted(change: Change, data: dict[str, Any]) -> bool:
 
 _ENDED = ("mission.succeeded", "mission.aborted")
 
+
+def _aborted(change: Change) -> str:
+    return f"“{{title}}” was {ending(change.row).lower()}: {{abort_reason}} ({{abort_detail}})"
+
+
 rule(
-    "aborted", _by_importance, "“{title}” was aborted: {abort_reason} ({abort_detail})", "mission.aborted",
+    "aborted", _by_importance, _aborted, "mission.aborted",
     when=_unwanted, urgent=important,
 )  # fmt: skip
 rule(

@@ -10,6 +10,7 @@ from fleet.history import AGGREGATES, Aggregate, kind
 from fleet.models import Robot
 from missions.deadlines import next_due_at
 from missions.models import Dependency, LetterDecision, Mission, Step, Template
+from missions.wording import ABORTED_UNCONFIRMED
 
 
 def _derive(mission: Any) -> None:
@@ -65,6 +66,7 @@ kind("mission.step_started", "Step {step} begins", transition="next_step", sets=
 kind("mission.succeeded", "Finished by the robot", transition="succeed", sets=f"{_ENDS} {_ASKED} robot_lost_at",
      notes="inferred")  # fmt: skip
 kind("mission.aborted", "Aborted: {abort_reason} ({abort_detail})", transition="abort",
+     but=(("stop_confirmed", False, f"{ABORTED_UNCONFIRMED}: {{abort_reason}} ({{abort_detail}})"),),
      sets=f"{_ENDS} {_ASKED} abort_reason abort_detail robot_lost_at")  # fmt: skip
 
 # facts beside the state

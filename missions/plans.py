@@ -14,6 +14,7 @@ from fleet.models import ROBOT_ID, Brand, OfflinePolicy, Place, Robot, Site
 from missions import command_types, step_policy
 from missions.command_types import MAX_TIMEOUT_S, Invalid
 from missions.models import Importance, Mission, State
+from missions.wording import ending
 
 MAX_STEPS = 60  # and 60 rows fit into one form
 MAX_AFTER = 20
@@ -103,7 +104,9 @@ def checked_after(after: Sequence[UUID], site_id: int, mission_id: UUID | None =
         if pk not in found or found[pk].site_id != site_id:  # what is elsewhere is not told apart from what is not
             raise Refused(f"after: There is no mission {pk} at this site.")
         if found[pk].state == State.ABORTED:
-            raise Refused(f"after: “{found[pk]}” was aborted and will never succeed. Choose its rerun.")
+            raise Refused(
+                f"after: “{found[pk]}” was {ending(found[pk]).lower()} and will never succeed. Choose its rerun."
+            )
     if mission_id is not None and mission_id in _all_before(wanted):
         raise Refused("after: It would wait for itself. Take the mission out that comes after this one.")
     return wanted

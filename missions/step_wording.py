@@ -6,7 +6,7 @@ Pages say the same while somebody is choosing, from the same words (static/live/
 from collections.abc import Mapping
 from typing import Any
 
-from missions.models import Then
+from missions.models import RetryFor, Then
 
 WORDS = {
     "timeout": "After a timeout",
@@ -32,6 +32,19 @@ def policy_words(policy: Mapping[str, Any]) -> str:
     if timeout == failure:
         return f"{WORDS['both']} {timeout}."
     return f"{WORDS['timeout']} {timeout}; {WORDS['failure'].replace('A', 'a', 1)} {failure}."
+
+
+def tries_words(step: Any, retry_for: str = "") -> str:
+    """At which try a step is: “try 2”, and while the next one waits “try 2 of 3”. Empty at the first."""
+    if not retry_for:
+        return f"try {step.attempt}" if step.attempt > 1 else ""
+    timeouts = step.attempt - 1 - step.failed_attempts  # tries that were given up for the time they took
+    left = (
+        step.failure_retries - step.failed_attempts
+        if retry_for == RetryFor.FAILURE
+        else step.timeout_retries - timeouts - 1
+    )
+    return f"try {step.attempt + 1} of {step.attempt + 1 + max(left, 0)}"
 
 
 def _course(retries: int, then: str) -> str:

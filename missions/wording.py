@@ -3,12 +3,10 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from fleet.wording import Said
+from fleet.wording import DISPATCHING, GLYPHS, MODES, STOPPING, Said
 from missions.models import FINAL, AbortReason, State
 
-GLYPHS = {  # name of the icon → the same shape as a character
-    "done": "✓", "bad": "◆", "off": "╳", "ring": "◌", "idle": "○", "paused": "❚❚", "running": "▶",
-}  # fmt: skip
+ABORTED_UNCONFIRMED = "Aborted, stop not confirmed"
 
 
 class Told(NamedTuple):
@@ -25,30 +23,40 @@ class Told(NamedTuple):
     age: str = "for"
 
 
-def mission_told(mission: Any, why: str = "", robot_offline_since: datetime | None = None) -> Told:
-    """The one thing to say about it now; `why` it waits (missions/waiting.py). Reads columns only."""
+def ending(mission: Any) -> str:
+    """How it ended, in a word; an abort that its robot never confirmed says so, wherever it is named."""
+    if mission.state == State.ABORTED and mission.stop_confirmed is False:
+        return ABORTED_UNCONFIRMED
+    return str(State(mission.state).label)
+
+
+def mission_told(mission: Any, why: str = "", robot_offline_since: datetime | None = None, tries: str = "") -> Told:
+    """The one thing to say about it now; `why` it waits (missions/waiting.py), at which try its step is. Reads columns only."""
     if mission.state == State.ABORTED:
-        said = ": ".join(part for part in (aborted_because(mission), mission.abort_detail) if part)
-        if mission.stop_confirmed is False:
-            return Told("bad", "bad", "Aborted, stop not confirmed", mission.ended_at, said, "at")
-        return Told("off", "off", "Aborted", mission.ended_at, said, "at")
+        because = ": ".join(part for part in (aborted_because(mission), mission.abort_detail) if part)
+        tone = "bad" if mission.stop_confirmed is False else "off"
+        return Told(tone, tone, ending(mission), mission.ended_at, because, "at")
     if mission.state == State.SUCCESS:
-        return Told("ok", "done", "Success", mission.ended_at, "", "at")
+        return Told("ok", "done", ending(mission), mission.ended_at, "", "at")
     if mission.stop_requested_at:
         asked = f"asked by {mission.stop_requested_by or 'Drover'}"
-        return Told("info", "ring", "Stopping…", mission.stop_requested_at, asked, "at")
+        return Told("info", STOPPING.icon, STOPPING.word, mission.stop_requested_at, asked, "at")
     if mission.state == State.PENDING:
         if mission.dispatched_at:
-            return Told("info", "ring", "Dispatching…", mission.dispatched_at, why)
+            return Told("info", DISPATCHING.icon, DISPATCHING.word, mission.dispatched_at, why)
         if mission.queued_at:
             return Told("ok", "idle", "Waiting", mission.queued_at, why)
         return Told("ok", "idle", "Pending", mission.created_at, why)
-    if mission.paused_at:
-        return Told("ok", "paused", "Paused", mission.paused_at)
     word = str(State(mission.state).label)
     if robot_offline_since:
         return Told("bad", "bad", f"{word}, robot offline", robot_offline_since, "", "since")
-    return Told("ok", "running", word)
+    if mission.held_at:
+        return Told("ok", "paused", "Waits: its robot is stopped", mission.held_at, "", "since")
+    if mission.paused_at:
+        return Told("ok", "paused", MODES["paused"].word, mission.paused_at)
+    if mission.retry_for:
+        return Told("ok", "ring", "Waits to try its step again", mission.retry_due_at, tries, "at")
+    return Told("ok", "running", word, None, tries)
 
 
 def mission_said(mission: Any) -> Said:

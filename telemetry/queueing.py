@@ -140,7 +140,7 @@ def _end(rows: Iterable[tuple[UUID, UUID, str]], now: datetime) -> int:
     ledger = Ledger.open((), wanted, now=now)
     for pk in wanted.keys() & ledger.missions.keys():
         on, title = wanted[pk]
-        origin = Origin("policy", "queue", "queue", f"queue:mission:{on} was aborted")
+        origin = Origin("policy", "queue", "queue", f"queue:mission:{on} did not succeed")
         ledger.tell_mission(pk, facts.DependencyFailed(on, title), origin)
     ledger.commit()
     return len(ledger.missions)

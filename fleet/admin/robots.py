@@ -29,7 +29,7 @@ from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
 from fleet.imports import ROBOTS
 from fleet.models import Brand, Command, Hold, Presence, Robot, Site
-from fleet.wording import clock, hold_said, robot_said
+from fleet.wording import MODES, clock, hold_said, presence_said, robot_said
 
 
 class RobotForm(forms.Form):
@@ -173,6 +173,8 @@ class RobotAdmin(SheetAdmin):
         serviced = next((h for h in row.open_holds if h.kind == "maintenance"), None)
         return {
             "said": robot_said(row, row.open_holds),
+            "mode_word": MODES[row.mode].word,
+            "link_word": presence_said(row).word,
             "holds": [(hold, hold_said(hold), ago(hold.since, now)) for hold in row.open_holds],
             "credentials": row.credentials.all() if request.user.has_perm("fleet.view_robotcredential") else (),
             "may": {verb: verb in offered for verb in ("release", "issue", "revoke", "maintain")},

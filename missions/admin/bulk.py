@@ -21,6 +21,7 @@ from fleet.refusals import in_words
 from missions import actions
 from missions.admin.mission_buttons import RANGE, number_of
 from missions.models import Mission
+from missions.wording import ending
 
 MOST = 500  # at once
 
@@ -79,7 +80,7 @@ def _rerun(mission: Mission, by: Origin, text: str) -> str:
 
 def _cancel(mission: Mission, by: Origin, text: str) -> str:
     said = actions.cancel_mission(mission.pk, by=by, reason=text)
-    return {"aborted": "cancelled"}.get(said, said)
+    return {"aborted": "cancelled", "already ended": f"had ended ({ending(mission).lower()})"}.get(said, said)
 
 
 BULK = {

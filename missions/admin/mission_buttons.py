@@ -14,7 +14,7 @@ from fleet.refusals import in_words
 from missions import actions
 from missions.models import FINAL, Mission, State
 from missions.plans import LEAST_PRIORITY, MOST_PRIORITY
-from missions.wording import is_open
+from missions.wording import ending, is_open
 
 RANGE = f"from {LEAST_PRIORITY} to {MOST_PRIORITY}"  # of priorities
 
@@ -63,13 +63,14 @@ CANCELLED = {
     "stopping": "Stopping “{0.title}”… {0.robot} has to confirm that it has stopped.",
     "already stopping": "“{0.title}” is already stopping.",
     "aborted": "“{0.title}” is cancelled. No robot had it.",
-    "already ended": "“{0.title}” had already ended.",
+    "already ended": "“{0.title}” had already ended ({1}).",
 }
 
 
 def _cancel(request: HttpRequest, mission: Mission) -> str:
     reason = request.POST.get("reason", "")
-    return CANCELLED[actions.cancel_mission(mission.pk, by=by_user(request.user), reason=reason)].format(mission)
+    said = actions.cancel_mission(mission.pk, by=by_user(request.user), reason=reason)
+    return CANCELLED[said].format(mission, ending(mission).lower())
 
 
 def number_of(text: str) -> int:

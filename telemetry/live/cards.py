@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 from django.contrib.admin.utils import quote
 
 from fleet.models import HoldKind, Mode, Presence
+from fleet.wording import DISPATCHING, MODES, PRESENCES, STOPPING, hold_said, presence_said
 from missions.command_types import in_words
 from missions.models import State
 from missions.reasons import MissionFacts, RobotFacts, why
 from missions.standing import held_words
+from missions.step_wording import tries_words
 from missions.wording import mission_told
 from telemetry.live.loading import Hold, MissionRow, RobotRow, Waits
 from telemetry.snapshots import Snapshot
@@ -37,15 +39,6 @@ class Look(NamedTuple):
 
 
 RANKS = {BAD: 0, WARN: 1, INFO: 2, OK: 3, OFF: 4}  # the worst first; running comes before idle
-MODES = {  # mode → shape, word, rank
-    Mode.IDLE: ("idle", "Idle", 3),
-    Mode.RUNNING: ("running", "Running", 2),
-    Mode.CHARGING: ("charging", "Charging", 3),
-    Mode.PAUSED: ("paused", "Paused", 2),
-    Mode.MANUAL: ("manual", "Driven by hand", 2),
-    Mode.FAULT: ("bad", "Fault", 0),
-    Mode.UNKNOWN: ("off", "Has not said yet what it does", 3),
-}
 BUCKETS = (  # for the bar: name, word
     ("bad", "Need you now"),
     ("warn", "Need you soon"),
@@ -60,7 +53,9 @@ MISSION_COUNTS = (
     ("executing", "running"),
     ("success", "done in 24 h"),
     ("aborted", "aborted in 24 h"),
+    ("unconfirmed", "aborted in 24 h, stop not confirmed"),
 )
+ONLY_IF_ANY = {"unconfirmed"}  # counters that are there when there is something to count
 
 
 def short(text: str, most: int = 160) -> str:
@@ -70,19 +65,18 @@ def short(text: str, most: int = 160) -> str:
 
 
 def _held(hold: Hold, offline: bool) -> Look:
+    found, by, why = hold_said(hold), short(hold.by, 60), short(hold.why)
     if hold.kind == HoldKind.UNCONFIRMED:
-        aborted = "Aborted, stop" if hold.mission else "Stop"
-        return Look(BAD, "bad", f"{aborted} not confirmed: it may still move", hold.since)
-    by, why = short(hold.by, 60), short(hold.why)
+        return Look(BAD, found.icon, found.word, hold.since)
     if hold.kind == HoldKind.MAINTENANCE:
-        return Look(OFF, "off", f"Maintenance by {by}", hold.since, why, "at")
+        return Look(OFF, "off", f"{found.word} by {by}", hold.since, why, "at")
     if hold.confirmed_at is not None:
-        return Look(BAD, "bad", f"Stopped by {by}", hold.since, why, "at")
+        return Look(BAD, found.icon, f"{found.word} by {by}", hold.since, why, "at")
     if offline:
         return Look(BAD, "bad", f"Offline: told to stop when it is back. Asked by {by}", hold.asked_at, why, "at")
     if hold.unconfirmed_at is not None:
-        return Look(BAD, "bad", f"Stop not confirmed: it may still move. Asked by {by}", hold.asked_at, why, "at")
-    return Look(INFO, "ring", f"Stopping… asked by {by}", hold.asked_at, why, "at")
+        return Look(BAD, found.icon, f"{found.word}. Asked by {by}", hold.asked_at, why, "at")
+    return Look(INFO, found.icon, f"{found.word} asked by {by}", hold.asked_at, why, "at")
 
 
 def stop_state(row: RobotRow) -> tuple[str, datetime | None]:
@@ -107,25 +101,25 @@ def robot_look(row: RobotRow, low: bool) -> Look:
         return _held(hold, row.presence == Presence.OFFLINE)
     if row.presence == Presence.OFFLINE:
         if row.mission:
-            return Look(BAD, "bad", "Offline with a mission", row.presence_since)
-        return Look(OFF, "off", "Offline", row.presence_since)
+            return Look(BAD, "bad", f"{PRESENCES[Presence.OFFLINE].word} with a mission", row.presence_since)
+        return Look(OFF, "off", PRESENCES[Presence.OFFLINE].word, row.presence_since)
     if row.fault or row.mode == Mode.FAULT:
-        return Look(BAD, "bad", "Fault", row.mode_since, short(row.fault))
+        return Look(BAD, "bad", MODES[Mode.FAULT].word, row.mode_since, short(row.fault))
     if hold is not None:
         return _held(hold, False)
     if row.presence == Presence.SUSPECT:
-        return Look(WARN, "warn", "No word from it", row.presence_since)
+        return Look(WARN, "warn", PRESENCES[Presence.SUSPECT].word, row.presence_since)
     if row.mission_stop_requested_at:
         who = short(row.mission_stop_requested_by or "Drover", 60)
-        return Look(INFO, "ring", f"Stopping… asked by {who}", row.mission_stop_requested_at, "", "at")
+        return Look(INFO, STOPPING.icon, f"{STOPPING.word} asked by {who}", row.mission_stop_requested_at, "", "at")
     if row.mission and row.mission_state == State.PENDING:
-        return Look(INFO, "ring", "Dispatching…", row.mission_dispatched_at, "", "for")
+        return Look(INFO, DISPATCHING.icon, DISPATCHING.word, row.mission_dispatched_at, "", "for")
     if low and row.mode != Mode.CHARGING:
-        return Look(WARN, "warn", f"Battery low, {MODES[Mode(row.mode)][1].lower()}", row.mode_since, "", "for")
+        return Look(WARN, "warn", f"Battery low, {MODES[row.mode].word.lower()}", row.mode_since, "", "for")
     if row.presence == Presence.UNKNOWN:
-        return Look(OFF, "off", "No verdict on its link yet" if row.presence_since else "Never heard from")
-    shape, word, _rank = MODES[Mode(row.mode)]
-    return Look(OK, shape, word, row.mode_since, "", "for")
+        return Look(OFF, "off", presence_said(row).word)
+    mode = MODES[row.mode]
+    return Look(OK, "off" if row.mode == Mode.UNKNOWN else mode.icon, mode.word, row.mode_since, "", "for")
 
 
 def bucket(look: Look) -> str:
@@ -160,6 +154,16 @@ def _position(snapshot: Snapshot) -> str:
 
 def _in_words(command: str | None, params: dict[str, Any] | None) -> str:
     return short(in_words(command, params or {}), 90) if command else ""
+
+
+def _doing(row: RobotRow) -> str:
+    words = _in_words(row.mission_command, row.mission_params)
+    return f"waits to try again: {words}" if row.mission_retry_for else _trying(words, row.mission_attempt)
+
+
+def _trying(words: str, attempt: int | None) -> str:
+    """What it is at; from the second try on, at which."""
+    return f"{words} (try {attempt})" if words and (attempt or 0) > 1 else words
 
 
 def battery_low(snapshot: Snapshot | None) -> bool:
@@ -203,7 +207,7 @@ def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
         "bucket": bucket(look),
         "rank": -1 if stop in ("late", "offline") else 2 if look.tone == OK and look.shape in ("running", "paused", "manual") else RANKS[look.tone],
         **_said(look),
-        "step_words": _in_words(row.mission_command, row.mission_params) if running and step else "",
+        "step_words": _doing(row) if running and step else "",
         "mission": row.mission,
         "mission_title": short(row.mission_title or "", 90),
         "mission_state": row.mission_state or "",
@@ -255,7 +259,8 @@ LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # a not_before that was loaded has 
 def mission_look(row: MissionRow, robot: RobotFacts | None = None, candidates: Iterable[RobotFacts] = ()) -> Look:
     """State of a mission in words. `robot`: the one it names; `candidates`: those of its site if it names none."""
     offline = row.robot_presence_since if row.robot_presence == Presence.OFFLINE else None
-    told = mission_told(row, short(why(mission_facts(row, robot), LONG_AGO, candidates)), offline)
+    tries = tries_words(row, row.retry_for) if row.retry_for else ""
+    told = mission_told(row, short(why(mission_facts(row, robot), LONG_AGO, candidates)), offline, tries)
     return Look(told.tone, told.icon, told.word, told.since, short(told.said), told.age)
 
 
@@ -281,7 +286,7 @@ def mission_line(
         "step": f"{row.step}/{row.steps}" if row.step else f"{row.steps} {'step' if row.steps == 1 else 'steps'}",
         "done": max(done, 0),
         "steps": row.steps or 1,
-        "doing": "" if ended else _in_words(row.command, row.params),
+        "doing": "" if ended else _trying(_in_words(row.command, row.params), row.attempt),
         "can_cancel": not ended,
         "created": row.created_at.isoformat(),
     }

@@ -150,6 +150,10 @@ def counts(view: View, buckets: Counter[str], missions: Counter[str]) -> Fragmen
     context = {
         "bar": bar,
         "parts": [{"name": n, "word": w, "count": buckets[n]} for n, w in cards.BUCKETS],
-        "missions": [{"name": n, "word": w, "count": missions[n]} for n, w in cards.MISSION_COUNTS],
+        "missions": [
+            {"name": n, "word": w, "count": missions[n]}
+            for n, w in cards.MISSION_COUNTS
+            if missions[n] or n not in cards.ONLY_IF_ANY
+        ],
     }
     return _fragment("counts", "counts", None, (), c=context)._replace(view=view)

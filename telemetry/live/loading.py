@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from django.db import connection
 
-from missions.models import OPEN
+from missions.models import OPEN_SQL, QUEUED_SQL, RUNNING_SQL, State
 
 LONG = 300  # characters of a text that a card can ever show
 
@@ -54,6 +54,8 @@ class RobotRow(msgspec.Struct):
     mission_paused_at: datetime | None
     mission_stop_requested_at: datetime | None
     mission_stop_requested_by: str | None
+    mission_attempt: int | None = None
+    mission_retry_for: str | None = None
 
 
 class Waits(msgspec.Struct):
@@ -103,15 +105,19 @@ class MissionRow(msgspec.Struct):
     abort_reason: str
     abort_detail: str
     ended_at: datetime | None
+    held_at: datetime | None = None
+    retry_for: str = ""
+    retry_due_at: datetime | None = None
+    attempt: int | None = None
+    failed_attempts: int = 0
+    timeout_retries: int = 0
+    failure_retries: int = 0
 
 
 class Loaded(NamedTuple):
     robots: dict[str, RobotRow]
     missions: dict[str, MissionRow]
 
-
-_OPEN = ", ".join(f"'{state}'" for state in OPEN)
-_QUEUED = "{0}.state = 'pending' AND {0}.queued_at IS NOT NULL AND {0}.dispatched_at IS NULL"
 
 _ROBOTS = f"""
 SELECT 'robot', jsonb_build_object(
@@ -124,16 +130,17 @@ SELECT 'robot', jsonb_build_object(
       'mission', h.mission) ORDER BY h.number)
     FROM fleet_hold h WHERE h.robot_id = r.id AND h.released_at IS NULL), '[]'),
   'next_title', (
-    SELECT w.title FROM missions_mission w WHERE w.robot_id = r.id AND {_QUEUED.format("w")}
+    SELECT w.title FROM missions_mission w WHERE w.robot_id = r.id AND {QUEUED_SQL.format("w")}
     ORDER BY w.priority DESC, w.queued_at, w.id LIMIT 1),
   'mission', m.id, 'mission_version', m.version, 'mission_title', m.title, 'mission_state', m.state,
   'mission_step', m.current_step, 'mission_steps', (SELECT count(*) FROM missions_step n WHERE n.mission_id = m.id),
   'mission_command', s.command, 'mission_params', s.params,
   'mission_dispatched_at', m.dispatched_at, 'mission_paused_at', m.paused_at,
-  'mission_stop_requested_at', m.stop_requested_at, 'mission_stop_requested_by', m.stop_requested_by)::text
+  'mission_stop_requested_at', m.stop_requested_at, 'mission_stop_requested_by', m.stop_requested_by,
+  'mission_attempt', s.attempt, 'mission_retry_for', m.retry_for)::text
 FROM fleet_robot r
 JOIN fleet_brand b ON b.id = r.brand_id
-LEFT JOIN missions_mission m ON m.robot_id = r.id AND m.dispatched_at IS NOT NULL AND m.state IN ({_OPEN})
+LEFT JOIN missions_mission m ON m.robot_id = r.id AND {RUNNING_SQL.format("m")}
 LEFT JOIN missions_step s ON s.mission_id = m.id AND s.number = m.current_step
 WHERE r.retired_at IS NULL"""
 
@@ -154,34 +161,38 @@ SELECT 'mission', jsonb_build_object(
     'charger', m.charger,
     'charger_taken_by', CASE WHEN m.charger <> '' THEN (
       SELECT c.title FROM missions_mission c WHERE c.site_id = m.site_id AND c.charger = m.charger
-      AND c.dispatched_at IS NOT NULL AND c.state IN ({_OPEN})) END,
+      AND {RUNNING_SQL.format("c")}) END,
     'ahead', COALESCE(line.ahead, 0), 'behind', line.behind) END,
   'priority', m.priority, 'created_at', m.created_at, 'queued_at', m.queued_at,
   'dispatched_at', m.dispatched_at,
   'delivered_at', m.delivered_at, 'paused_at', m.paused_at, 'stop_requested_at', m.stop_requested_at,
   'stop_requested_by', m.stop_requested_by, 'stop_confirmed', m.stop_confirmed, 'abort_reason', m.abort_reason,
-  'abort_detail', left(m.abort_detail, {LONG}), 'ended_at', m.ended_at)::text
+  'abort_detail', left(m.abort_detail, {LONG}), 'ended_at', m.ended_at,
+  'held_at', m.held_at, 'retry_for', m.retry_for, 'retry_due_at', m.retry_due_at, 'attempt', s.attempt,
+  'failed_attempts', COALESCE(s.failed_attempts, 0), 'timeout_retries', COALESCE(s.timeout_retries, 0),
+  'failure_retries', COALESCE(s.failure_retries, 0))::text
 FROM missions_mission m
 LEFT JOIN fleet_robot r ON r.id = m.robot_id
 LEFT JOIN missions_step s ON s.mission_id = m.id AND s.number = m.current_step
 LEFT JOIN LATERAL (
   SELECT count(*) AS ahead, (array_agg(q.title ORDER BY q.priority, q.queued_at DESC, q.id DESC))[1] AS behind
   FROM missions_mission q
-  WHERE {_QUEUED.format("m")} AND {_QUEUED.format("q")} AND q.robot_id = m.robot_id
+  WHERE {QUEUED_SQL.format("m")} AND {QUEUED_SQL.format("q")} AND q.robot_id = m.robot_id
   AND (q.priority > m.priority OR q.priority = m.priority AND (q.queued_at, q.id) < (m.queued_at, m.id))
 ) line ON TRUE
 WHERE """
 
-_ALL = f"{_ROBOTS} UNION ALL {_MISSIONS} m.state IN ({_OPEN})"
+_ALL = f"{_ROBOTS} UNION ALL {_MISSIONS} {OPEN_SQL.format('m')}"
 # a robot that changes also changes why its waiting missions wait
 _SOME = f"""{_ROBOTS} AND r.id = ANY(%(robots)s) UNION ALL {_MISSIONS} m.id = ANY(%(missions)s::uuid[])
   OR (m.robot_id = ANY(%(robots)s) AND m.state = 'pending' AND m.dispatched_at IS NULL)"""
 
 _VERSIONS = f"""
 SELECT 'robot', id, version FROM fleet_robot WHERE retired_at IS NULL
-UNION ALL SELECT 'mission', id::text, version FROM missions_mission WHERE state IN ({_OPEN})"""
-_ENDED = """
-SELECT site_id, state, count(*) FROM missions_mission WHERE ended_at > now() - interval '24 hours' GROUP BY site_id, state"""
+UNION ALL SELECT 'mission', id::text, version FROM missions_mission m WHERE {OPEN_SQL.format("m")}"""
+_ENDED = f"""
+SELECT site_id, CASE WHEN state = '{State.ABORTED}' AND stop_confirmed IS FALSE THEN 'unconfirmed' ELSE state END, count(*)
+FROM missions_mission WHERE ended_at > now() - interval '24 hours' GROUP BY 1, 2"""
 
 _robot = msgspec.json.Decoder(RobotRow).decode
 _mission = msgspec.json.Decoder(MissionRow).decode
@@ -224,7 +235,7 @@ def versions() -> Versions:
 
 
 def ended() -> dict[tuple[int, str], int]:
-    """(site, state) → missions that ended in the last 24 h."""
+    """(site, state) → missions that ended in the last 24 h; “unconfirmed” are those aborted whose robot never said that it stopped."""
     with connection.cursor() as cursor:
         cursor.execute(_ENDED)
         return {(site, state): count for site, state, count in cursor.fetchall()}

@@ -57,7 +57,9 @@ def test_stop_everything_in_hall_2_and_release_two(sign_in, admin_person, robot,
     Words().say("RB-023", Due("stop"), -0.5)  # half a minute later it has said nothing
     expect(line(page, "RB-023")).to_contain_text("it may still be moving")
     expect(page.locator("#stops .sum")).to_have_text("1 not confirmed · 1 offline · 1 standing")
-    expect(card(page, "RB-023").locator(".says")).to_contain_text("Stop not confirmed: it may still move. Asked by Ada")
+    expect(card(page, "RB-023").locator(".says")).to_contain_text(
+        "Stop not confirmed: it may still be moving. Asked by Ada"
+    )
 
     page.locator("#stops .why input").fill("spill")
     page.locator("#stops .keep").click()

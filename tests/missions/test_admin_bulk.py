@@ -106,7 +106,7 @@ def test_what_changed_since_the_question_is_reported_too(client, supervisor, rob
     data = {"action": "cancel", "_selected_action": str(mission.pk), "confirmed": "1", "query": "shown=draft"}
     answer = client.post(LIST, data)
     assert answer.url == f"{LIST}?shown=draft"
-    assert "already ended" in said(client.get(answer.url))
+    assert "had ended (aborted)" in said(client.get(answer.url))
 
 
 def test_only_those_who_may_and_only_their_sites(client, auditor, supervisor, other_supervisor, robot):

@@ -62,7 +62,7 @@ def test_buttons_steer_and_report(client, supervisor, mission):
     stopping = Mission.objects.get()
     assert (stopping.stop_requested_by, stopping.abort_detail[:12]) == (supervisor.get_username(), "wrong aisle ")
     tell(stopping, facts.Cancelled(1))
-    assert press("cancel") == ["“Fetch” had already ended."]
+    assert press("cancel") == ["“Fetch” had already ended (aborted)."]
 
 
 def test_cancel_ignores_the_version(client, supervisor, mission):
@@ -207,7 +207,7 @@ def test_an_unconfirmed_stop_is_never_plain_aborted(client, auditor, dispatched,
     assert "it may still be moving" in client.get(page(dispatched)).content.decode()
     assert "stop was not confirmed" in client.get("/admin/").content.decode()
     robot = client.get("/admin/fleet/robot/RB-001/change/").content.decode()
-    assert "Stop not confirmed" in robot
+    assert "Aborted, stop not confirmed: it may still be moving" in robot
 
 
 def draw(robot: Robot, person, count: int) -> None:

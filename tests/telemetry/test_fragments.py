@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from django.conf import settings
 
+from fleet.wording import MODES
 from telemetry.live import cards, fragments
 from telemetry.live.loading import Hold, MissionRow, RobotRow, Waits
 from telemetry.snapshots import Snapshot
@@ -102,9 +103,13 @@ def card(row: RobotRow, snapshot: Snapshot | None = None) -> str:
         (robot(mode="charging"), 8, "ok", "charging", "charging", "Charging 10:31 UTC"),
         (robot(mode="manual"), 80, "ok", "manual", "running", "Driven by hand 10:31 UTC"),
         (robot(**ON_A_MISSION), 80, "ok", "running", "running", "Running 10:31 UTC: Drive to Dock A"),
+        (robot(**ON_A_MISSION | {"mission_attempt": 3}), 80, "ok", "running", "running",
+         "Running 10:31 UTC: Drive to Dock A (try 3)"),
+        (robot(**ON_A_MISSION | {"mission_attempt": 1, "mission_retry_for": "failure"}), 80, "ok", "running", "running",
+         "Running 10:31 UTC: waits to try again: Drive to Dock A"),
         (robot(**ON_A_MISSION | {"mode": "paused"}), 80, "ok", "paused", "paused", "Paused 10:31 UTC"),
         (robot(), 19.9, "warn", "warn", "warn", "Battery low, idle 10:31 UTC"),
-        (robot(presence="suspect"), 80, "warn", "warn", "warn", "No word from it since 10:31 UTC"),
+        (robot(presence="suspect"), 80, "warn", "warn", "warn", "Not heard of lately since 10:31 UTC"),
         (robot(presence="offline"), 80, "off", "off", "off", "Offline since 10:31 UTC"),
         (robot(presence="offline", **ON_A_MISSION), 8, "bad", "bad", "bad", "Offline with a mission since 10:31 UTC"),
         (robot(presence="unknown"), None, "off", "off", "off", "No verdict on its link yet"),
@@ -115,13 +120,13 @@ def card(row: RobotRow, snapshot: Snapshot | None = None) -> str:
         (robot(holds=[hold(confirmed_at=None)]), 80, "info", "ring", "running",
          "Stopping… asked by Ana, 10:31 UTC: blocked aisle"),
         (robot(holds=[hold(confirmed_at=None, unconfirmed_at=T0)]), 80, "bad", "bad", "bad",
-         "Stop not confirmed: it may still move. Asked by Ana, 10:31 UTC: blocked aisle"),
+         "Stop not confirmed: it may still be moving. Asked by Ana, 10:31 UTC: blocked aisle"),
         (robot(holds=[hold(confirmed_at=None, unconfirmed_at=T0)], presence="offline"), 80, "bad", "bad", "bad",
          "Offline: told to stop when it is back. Asked by Ana, 10:31 UTC: blocked aisle"),
         (robot(holds=[hold("unconfirmed", mission=None)]), 80, "bad", "bad", "bad",
-         "Stop not confirmed: it may still move since 10:31 UTC"),
+         "Stop not confirmed: it may still be moving since 10:31 UTC"),
         (robot(holds=[hold(), hold("unconfirmed")], presence="offline"), 80, "bad", "bad", "bad",
-         "Aborted, stop not confirmed: it may still move since 10:31 UTC"),
+         "Aborted, stop not confirmed: it may still be moving since 10:31 UTC"),
         (robot(holds=[hold("maintenance", why="new tyres")]), 80, "off", "off", "off",
          "Maintenance by Ana, 10:31 UTC: new tyres"),
         (robot(holds=[hold("maintenance")], mode="fault", fault="x"), 80, "bad", "bad", "bad", "Fault since 10:31 UTC: x"),
@@ -164,6 +169,10 @@ def test_a_waiting_row_says_what_its_robot_is_at(at, battery, words):
     [
         (mission(), "ok", "Ella · Executing: Drive to Dock A"),
         (mission(state="step_completed"), "ok", "Ella · Step completed: Drive to Dock A"),
+        (mission(attempt=2), "ok", "Ella · Executing: Drive to Dock A (try 2)"),
+        (mission(retry_for="timeout", retry_due_at=T0, attempt=1, failed_attempts=0, timeout_retries=2), "ok",
+         "Ella · Waits to try its step again, 10:31 UTC: try 2 of 3"),
+        (mission(held_at=T0), "ok", "Ella · Waits: its robot is stopped since 10:31 UTC: Drive to Dock A"),
         (mission(paused_at=T0), "ok", "Ella · Paused 10:31 UTC: Drive to Dock A"),
         (mission(robot_presence="offline", robot_presence_since=T0), "bad",
          "Ella · Executing, robot offline since 10:31 UTC: Drive to Dock A"),
@@ -314,11 +323,14 @@ def test_counts_fill_one_bar():
         ("bad", "0.0", "250.0"), ("idle", "250.0", "500.0"), ("off", "750.0", "250.0"),
     ]  # fmt: skip
     assert "3 waiting" in " ".join(Reader(html).text.split())
+    assert "not confirmed" not in html
+    html = fragments.counts(None, Counter(), Counter(aborted=1, unconfirmed=2)).html
+    assert "1 aborted in 24 h2 aborted in 24 h, stop not confirmed" in " ".join(Reader(html).text.split())
 
 
 def test_every_shape_is_in_the_sprite():
     sprite = (settings.BASE_DIR / "templates/fleet/_icons.html").read_text()
-    shapes = {shape for shape, _, _ in cards.MODES.values()} | {"ring", "warn", "bad", "off", "done"}
+    shapes = {said.icon for mode, said in MODES.items() if mode != "unknown"} | {"ring", "warn", "bad", "off", "done"}
     assert {s for s in shapes if f'id="i-{s}"' not in sprite} == set()
     assert {n for n in range(6) if f'id="i-battery-{n}"' not in sprite} == set()
 

@@ -155,7 +155,7 @@ def test_when_what_comes_before_is_aborted_all_that_follows_ends(ready, clock, s
             "aborted", "dependency_failed", f"“{title}” did not succeed",
         )  # fmt: skip
     event = Event.objects.get(kind="mission.dependency_failed", aggregate=f"mission:{b}")
-    assert event.cause == f"queue:mission:{a} was aborted"
+    assert event.cause == f"queue:mission:{a} did not succeed"
 
 
 def test_other_workers_partitions_are_left_alone(ready, clock, queued, site, other_robot):
