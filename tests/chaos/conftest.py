@@ -76,10 +76,13 @@ def start_worker(environment):
     """start_worker(die_at="before_commit", after=2, …) → Popen of tests/chaos/crashing_worker.py."""
     started = []
 
-    def start(*, die_at: str = "", after: int = 1, note: str = "", grace_s: float = 5.0, **constants: float):
-        options = {"die_at": die_at, "after": after, "note": note, "grace_s": grace_s, "set": constants}
+    def start(*, grace_s: float = 5.0, log: Path | None = None, set: dict[str, float] | None = None, **options):
+        options = {"die_at": "", "after": 1, "note": "", "grace_s": grace_s, "set": set or {}} | options
         script = settings.BASE_DIR / "tests/chaos/crashing_worker.py"
-        process = subprocess.Popen([sys.executable, script, json.dumps(options)], env=environment)
+        out = log.open("ab") if log else None
+        process = subprocess.Popen([sys.executable, script, json.dumps(options)], env=environment, stderr=out)
+        if out:
+            out.close()
         started.append(process)
         return process
 

@@ -1,7 +1,8 @@
-"""A worker process for tests: as `manage.py worker`, but it kills itself with SIGKILL at a hook.
+"""A worker process for tests: as `manage.py worker`, but it kills or freezes itself at a hook.
 
-Argument: JSON with `die_at` (hook, or ""), `after` (which call of it), `grace_s`, `note` (file that gets the time and
-the partitions at death), `set` (module constants to change, {"module.NAME": value}).
+Argument: JSON with `die_at` (a hook of the worker's, `before_apply` which comes before a batch's transaction, or ""),
+`after` (which call of it), `how` (the signal, SIGKILL if it is not said), `grace_s`, `note` (file that gets the time,
+partitions and fences of that moment), `set` (module constants to change, {"module.NAME": value}).
 """
 
 import importlib
@@ -17,6 +18,7 @@ django.setup()
 
 from django.db.backends.signals import connection_created  # noqa: E402
 
+from telemetry import batch  # noqa: E402
 from telemetry.worker import Worker, prepare  # noqa: E402
 
 options = json.loads(sys.argv[1])
@@ -32,12 +34,19 @@ def die(where: str) -> None:
     if where != options["die_at"]:
         return
     calls += 1
-    if calls < options["after"]:
+    if calls != options["after"]:
         return
     with open(options["note"], "a") as note:  # noqa: PTH123
-        note.write(json.dumps({"at": time.time(), "where": where, "partitions": [*worker.fences]}) + "\n")
-    os.kill(os.getpid(), signal.SIGKILL)
+        note.write(json.dumps({"at": time.time(), "where": where, "partitions": worker.fences}) + "\n")
+    os.kill(os.getpid(), signal.Signals[options.get("how", "SIGKILL")])
 
+
+def apply(*args, **kwargs):
+    die("before_apply")
+    return really_apply(*args, **kwargs)
+
+
+really_apply, batch.apply = batch.apply, apply
 
 connection_created.connect(prepare)
 worker = Worker(hook=die, grace_s=options["grace_s"])

@@ -119,7 +119,7 @@ def take_over_times(wounds: list[dict]) -> list[float]:
         applied.setdefault(stream.partition_of(robot), []).append((at.timestamp(), received.timestamp()))
     deaths: dict[int, list[float]] = {}
     for wound in wounds:
-        for p in wound["partitions"]:
+        for p in map(int, wound["partitions"]):
             deaths.setdefault(p, []).append(wound["at"])
     gaps = []
     for p, times in deaths.items():
@@ -134,7 +134,7 @@ def test_the_mission_of_a_robot_killed_for_good_ends_by_policy_and_the_robot_is_
     edit_brand(brand.pk, suspect_after_s=1, offline_after_s=2, abandon_after_s=1, by=SYSTEM)
     [mission] = fleet_of(site, brand, 1, 2)
     cast = Cast()
-    start_worker(grace_s=0.5, **{"missions.decide.STOP_S": 3, "missions.decide.STOP_RESEND_S": 1})
+    start_worker(grace_s=0.5, set={"missions.decide.STOP_S": 3, "missions.decide.STOP_RESEND_S": 1})
     cast.play([message(mission.robot_id, "mission.accepted", 1, mission=mission)])  # its last words
     eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing", 10)
     eventually(lambda: Mission.objects.get(pk=mission.pk).state == "aborted", 20)
@@ -178,18 +178,44 @@ def test_a_worker_told_to_stop_gives_its_partitions_back_within_a_second(manage)
     assert "Traceback" not in worker.stderr.read()
 
 
-def test_a_frozen_worker_that_wakes_up_after_the_take_over_writes_nothing(site, brand, start_worker, tmp_path):
+@pytest.mark.parametrize(
+    ("where", "says"), [("before_apply", "has a newer owner than fence"), ("before_commit", "a store does not answer")]
+)
+def test_a_worker_frozen_between_read_and_commit_writes_nothing_when_it_wakes_up(
+    site, brand, start_worker, tmp_path, where, says
+):
+    """Before its transaction the fence refuses it; inside it, PostgreSQL has ended its session."""
     [mission] = fleet_of(site, brand, 1, 2)
-    cast = Cast()
-    frozen = start_worker()
+    p, note, log, cast = stream.partition_of(mission.robot_id), tmp_path / "note", tmp_path / "log", Cast()
+    frozen = start_worker(die_at=where, how="SIGSTOP", note=str(note), log=log)
     eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
-    frozen.send_signal(signal.SIGSTOP)
-    start_worker()
+    fence = Partition.objects.get(pk=p).fence
     accepted, first, *_ = whole_life(mission, 2)
     cast.play([accepted])
+    eventually(note.exists, 10, "it has read and is frozen")
+    frozen_at = json.loads(note.read_text())["at"]
+    assert ProcessedMessage.objects.count() == 0
+    start_worker()
     eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing", LEASE_S + 10)
+    assert Partition.objects.get(pk=p).fence == fence + 1
+    written = rows(mission)
+    assert min(row[-1] for row in written).timestamp() > frozen_at  # by the heir: the other read its clock before
+
     frozen.send_signal(signal.SIGCONT)
+    eventually(lambda: says in log.read_text(), 10, "its commit was refused")
+    assert rows(mission) == written
     cast.play([first])
-    eventually(lambda: Mission.objects.get(pk=mission.pk).current_step == 2, 5)
-    eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, 5, "both have a share again")
+    eventually(lambda: Mission.objects.get(pk=mission.pk).current_step == 2, 10)
+    eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, 10, "both have a share again")
+    assert rows(mission)[: len(written)] == written
     assert ProcessedMessage.objects.count() == 2
+    assert invariants.check() == []
+
+
+def rows(mission: Mission) -> list[tuple]:
+    """What was written about the accepted message: its own row and the events that came of it, whole; times last."""
+    messages = ProcessedMessage.objects.order_by("applied_at", "id").values_list(
+        "id", "msg_id", "seq", "verdict", "applied_at"
+    )
+    events = Event.objects.filter(aggregate=f"mission:{mission.pk}", actor_kind="robot").order_by("seq")
+    return [*messages[:1], *events.values_list("id", "seq", "kind", "hash", "recorded_at")]
