@@ -1,4 +1,8 @@
-"""Presence of robots, by the time we last heard of each: a sweep every second over the owned partitions."""
+"""Presence of robots, by the time we last heard of each: a sweep every second over the owned partitions.
+
+Silence is the robot's own only when somebody was there to hear it. While the live Redis is away or has lost what it
+knew, or the gateway of a robot has died, its link is `unknown`, and for a grace there is no verdict on its silence.
+"""
 
 import logging
 from datetime import datetime, timedelta
@@ -10,34 +14,68 @@ from missions.ledger import Ledger
 from telemetry import snapshots, translate
 from telemetry.failures import Blame, blame
 from telemetry.partitions import hold
+from telemetry.snapshots import GRACE_S, Heard
 from telemetry.stream import partition_of
 
 log = logging.getLogger(__name__)
+DEAF_S = 5.0  # nobody could hear robots for so long: what we know of their links is too old
+DEAD_S = 4.0  # a gateway that gave no sign of life for so long is dead, frozen or cut off
+HTTP = "http"  # the gateway of robots whose requests any process serves
+
+VERDICTS = (Presence.ONLINE, Presence.SUSPECT)  # what `unknown` takes the place of; an offline robot stays offline
 
 
 class Sweep:
     """`step` each second. Silence counts only in partitions that are open (`open_from`, as for deadlines)."""
 
+    def __init__(self) -> None:
+        self._deaf_since: float | None = None  # tick since which the live Redis knows nothing
+        self._quiet_until = float("-inf")  # tick until which silence proves nothing
+        self._dead_since: dict[str, float] = {}  # gateway → tick
+
     def step(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
-        """Record what changed. Says whether anything did. No verdict when the live Redis cannot be asked."""
+        """Record what changed. Says whether anything did."""
+        columns = ("pk", "presence", "brand__suspect_after_s", "brand__offline_after_s", "link__gateway")
         robots = [
-            row
-            for row in Robot.objects.filter(retired_at=None).values_list("pk", "presence", "brand__offline_after_s")
-            if partition_of(row[0]) in fences
+            row for row in Robot.objects.filter(retired_at=None).values_list(*columns) if partition_of(row[0]) in fences
         ]
-        heard = snapshots.last_received([pk for pk, _, _ in robots]) if robots else None
-        if heard is None:
+        if not robots:
             return False
+        heard = snapshots.last_received([row[0] for row in robots])
+        deaf = self._deaf(heard, tick)
+        heard = heard or Heard({}, False)
+        lately_dead = self._lately_dead(heard, now, tick)
         changed: dict[int, list[tuple[str, Presence]]] = {}
-        for pk, presence, offline_after_s in robots:
-            verdict = judge(heard.at.get(pk), now, offline_after_s)
+        for pk, presence, suspect_after_s, offline_after_s, gateway in robots:
             p = partition_of(pk)
-            silence_counts = heard.settled and tick >= open_from.get(p, float("inf"))
-            if verdict != presence and (verdict == Presence.ONLINE or silence_counts):
+            verdict: Presence | None = judge(heard.at.get(pk), now, suspect_after_s, offline_after_s)
+            if verdict != Presence.ONLINE:
+                if deaf or _unheard(gateway, lately_dead):
+                    verdict = Presence.UNKNOWN if presence in VERDICTS else None
+                elif not heard.settled or tick < max(self._quiet_until, open_from.get(p, float("inf"))):
+                    verdict = None
+            if verdict is not None and verdict != presence:
                 changed.setdefault(p, []).append((pk, verdict))
         for p, verdicts in changed.items():
             self._record(p, fences[p], verdicts, heard.at, now)
         return bool(changed)
+
+    def _deaf(self, heard: Heard | None, tick: float) -> bool:
+        """Does the live Redis not answer, or know nothing yet, for longer than a robot may be silent?"""
+        if heard is None:
+            self._quiet_until = tick + GRACE_S
+        if heard is not None and heard.settled:
+            self._deaf_since = None
+            return False
+        if self._deaf_since is None:
+            self._deaf_since = tick
+        return tick - self._deaf_since >= DEAF_S
+
+    def _lately_dead(self, heard: Heard, now: datetime, tick: float) -> set[str]:
+        """Gateways that died less than the grace ago: their robots are on their way to another."""
+        dead = {name for name, at in heard.gateways.items() if now - at > timedelta(seconds=DEAD_S)}
+        self._dead_since = {name: self._dead_since.get(name, tick) for name in dead}
+        return {name for name, since in self._dead_since.items() if tick - since < GRACE_S}
 
     def _record(
         self, p: int, fence: int, verdicts: list[tuple[str, Presence]], last: dict[str, datetime], now: datetime
@@ -59,7 +97,14 @@ class Sweep:
                 log.exception("presence of %s could not be recorded", verdicts[0][0])
 
 
-def judge(last: datetime | None, now: datetime, offline_after_s: int) -> Presence:
-    """Online while we heard of it within `offline_after_s`."""
-    heard = last is not None and now - last <= timedelta(seconds=offline_after_s)
-    return Presence.ONLINE if heard else Presence.OFFLINE
+def _unheard(gateway: str | None, lately_dead: set[str]) -> bool:
+    """Was nobody there to hear this robot? Over HTTP that is so when one of those who may have been its has died."""
+    return bool(lately_dead) if gateway == HTTP else gateway in lately_dead
+
+
+def judge(last: datetime | None, now: datetime, suspect_after_s: int, offline_after_s: int) -> Presence:
+    """By how long ago we heard of it. A closed socket is silence like any other."""
+    silent_s = (now - last).total_seconds() if last is not None else float("inf")
+    if silent_s > offline_after_s:
+        return Presence.OFFLINE
+    return Presence.ONLINE if silent_s <= suspect_after_s else Presence.SUSPECT

@@ -1,7 +1,8 @@
 """Snapshots: the last known live state of each robot, in the live Redis, where everything may be lost at any time.
 
 Keys: `last:<robot>` = "<session> <seq> " + coding byte + payload, kept; `alive:<robot>` expires and says only that the
-snapshot is fresh; `seen` = sorted set of the time when each robot was last heard; `born` = when this Redis was empty.
+snapshot is fresh; `seen` = sorted set of the time when each robot was last heard; `born` = when this Redis was empty;
+`gateways` = sorted set of the processes that hold robots' links, by their last sign of life.
 """
 
 import hashlib
@@ -26,6 +27,7 @@ FRESH_S = 10  # three heartbeats and a little: older facts are shown as old
 GRACE_S = 15  # after the live Redis lost its data, silence proves nothing for so long
 DIRTY = "dirty"
 COMMANDS = "commands"
+GATEWAYS = "gateways"
 
 
 class Snapshot(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -83,7 +85,7 @@ local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 redis.call('SET', KEYS[2], now_ms, 'NX')
 local scores = {}
 if #ARGV > 0 then scores = redis.call('ZMSCORE', KEYS[1], unpack(ARGV)) end
-return {now_ms - tonumber(redis.call('GET', KEYS[2])), scores}
+return {now_ms - tonumber(redis.call('GET', KEYS[2])), scores, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')}
 """
 
 
@@ -250,17 +252,23 @@ class Heard(NamedTuple):
 
     at: dict[str, datetime]
     settled: bool
+    gateways: dict[str, datetime] = {}  # last sign of life of each; one that ended in order is absent
 
 
 def last_received(robot_ids: Sequence[str], *, grace_s: float = GRACE_S) -> Heard | None:
     """For the presence sweep. None: the live Redis does not answer."""
     try:
-        age_ms, scores = client().eval(SEEN, 2, "seen", "born", *robot_ids)
+        age_ms, scores, beats = client().eval(SEEN, 3, "seen", "born", GATEWAYS, *robot_ids)
     except (redis.RedisError, OSError):
         return None
     pairs = zip(robot_ids, scores, strict=True)
-    at = {r: datetime.fromtimestamp(float(score) / 1000, UTC) for r, score in pairs if score is not None}
-    return Heard(at, age_ms >= grace_s * 1000)
+    at = {r: _moment(score) for r, score in pairs if score is not None}
+    gateways = {name.decode(): _moment(score) for name, score in zip(beats[::2], beats[1::2], strict=True)}
+    return Heard(at, age_ms >= grace_s * 1000, gateways)
+
+
+def _moment(score: bytes | str) -> datetime:
+    return datetime.fromtimestamp(float(score) / 1000, UTC)
 
 
 def now_ms() -> int:

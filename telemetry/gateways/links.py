@@ -29,6 +29,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from telemetry import metrics, protocol
+from telemetry.gateways.beats import Beats
 from telemetry.gateways.heard import Heard
 from telemetry.gateways.knocks import Knocks
 from telemetry.gateways.limits import Backlog, Bucket
@@ -142,6 +143,7 @@ class Links:
         self._hinted: set[str] = set()
         self._wake = asyncio.Event()
         self._database_well = True
+        self.beats = Beats(self.live, GATEWAY)
         works = (
             self._run,
             self._listen,
@@ -149,6 +151,7 @@ class Links:
             self.heard.run,
             self.knocks.run,
             self.backlog.run,
+            self.beats.run,
             self.tries.run,
         )
         self._tasks = [asyncio.create_task(work()) for work in works]
@@ -170,6 +173,7 @@ class Links:
         await self.knocks.step()
         await self.tries.step()
         await self.heard.step()
+        await self.beats.end()
         for task in self._tasks:
             task.cancel()
         self.rows.close()

@@ -4,7 +4,6 @@ import pytest
 import redis
 from django.conf import settings
 
-from telemetry import snapshots
 from telemetry.worker import Worker
 from tests.telemetry.robots_talk import Clock
 from tests.telemetry.served import served
@@ -27,8 +26,8 @@ def clock() -> Clock:
 @pytest.fixture
 def worker(durable, db, monkeypatch):
     """No verdict on links, whatever an earlier test left in the live Redis and however long ago; presence has its own tests."""
-    monkeypatch.setattr(snapshots, "last_received", lambda robot_ids: None)
     worker = Worker(name="one")
+    monkeypatch.setattr(worker.sweep, "step", lambda *_: False)
     worker.partitions.lease_s = 600
     yield worker
     worker.streams.close()

@@ -7,20 +7,24 @@ import pytest
 from fleet.brand_actions import edit_brand
 from fleet.models import Event, Robot
 from telemetry import snapshots
-from telemetry.presence import judge
+from telemetry.models import Link
+from telemetry.presence import DEAF_S, Sweep, judge
 from telemetry.stream import partition_of
 from telemetry.worker import GRACE_S
-from tests.actors import SYSTEM
+from tests.actors import SYSTEM, online
 from tests.telemetry.robots_talk import NOW, work
 
 
 @pytest.fixture
-def heard(monkeypatch):
+def heard(worker, monkeypatch):
     """What the live Redis would answer; `last` is None when it cannot."""
-    answer: dict = {"last": {}, "settled": True}
+    worker.sweep = Sweep()
+    answer: dict = {"last": {}, "settled": True, "gateways": {}}
 
     def last_received(ids):
-        return None if answer["last"] is None else snapshots.Heard(answer["last"], answer["settled"])
+        return (
+            None if answer["last"] is None else snapshots.Heard(answer["last"], answer["settled"], answer["gateways"])
+        )
 
     monkeypatch.setattr(snapshots, "last_received", last_received)
     return answer
@@ -37,18 +41,22 @@ def settled(worker, clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("silent_s", "expected"), [(0, "online"), (20, "online"), (20.001, "offline"), (None, "offline")]
+    ("silent_s", "expected"),
+    [(0, "online"), (9, "online"), (9.001, "suspect"), (20, "suspect"), (20.001, "offline"), (None, "offline")],
 )
-def test_the_line_between_online_and_offline(silent_s, expected):
+def test_the_lines_between_online_suspect_and_offline(silent_s, expected):
     last = None if silent_s is None else NOW - timedelta(seconds=silent_s)
-    assert judge(last, NOW, 20) == expected
+    assert judge(last, NOW, 9, 20) == expected
 
 
 def test_a_silent_robot_goes_offline_and_comes_back_with_its_first_word(worker, clock, robot, other_robot, heard):
     heard["last"] = {"RB-001": NOW, "RB-002": NOW + timedelta(seconds=60)}
     settled(worker, clock)
     assert (presence(), presence("RB-002")) == ("online", "online")
-    clock.advance(20)
+    clock.advance(9)
+    work(worker, clock)
+    assert (presence(), presence("RB-002")) == ("suspect", "online")
+    clock.advance(11)
     work(worker, clock)
     assert (presence(), presence("RB-002")) == ("offline", "online")
     event = Event.objects.filter(kind="robot.presence_changed").last()
@@ -71,20 +79,84 @@ def test_the_brand_says_how_long_silence_may_last(worker, clock, robot, brand, h
     assert presence() == "offline"
 
 
-def test_without_the_live_redis_there_is_no_verdict(worker, clock, robot, heard):
+def test_without_the_live_redis_the_link_is_unknown_and_nobody_is_offline(worker, clock, robot, heard):
     settled(worker, clock)
     heard["last"] = {"RB-001": clock.now}
     clock.advance(1)
     work(worker, clock)
     heard["last"] = None
+    clock.advance(1)
+    work(worker, clock)
+    assert presence() == "online"  # a hiccup
+    clock.advance(DEAF_S)
+    work(worker, clock)
+    assert presence() == "unknown"
     clock.advance(3600)
+    work(worker, clock)
+    assert presence() == "unknown"
+    heard["last"] = {"RB-001": NOW}  # it is back, and has heard nobody meanwhile
+    clock.advance(GRACE_S)
+    work(worker, clock)
+    assert presence() == "unknown"
+    clock.advance(snapshots.GRACE_S)
+    work(worker, clock)
+    assert presence() == "offline"
+
+
+def test_what_is_offline_stays_so_when_nobody_can_know(worker, clock, robot, heard):
+    online("RB-001", "offline")
+    heard["last"] = None
+    for _ in range(3):
+        clock.advance(GRACE_S)
+        work(worker, clock)
+    assert presence() == "offline"
+
+
+def of_gateway(name: str) -> None:
+    Link.objects.create(robot_id="RB-001", session=1, gateway=name)
+
+
+@pytest.mark.parametrize("name", ["here:1", "http"])
+def test_while_its_gateway_is_dead_a_robots_silence_is_not_its_own(worker, clock, robot, heard, name):
+    heard["last"] = {"RB-001": NOW}
+    settled(worker, clock)
+    of_gateway(name)
+    heard["gateways"] = {"here:1": clock.now}
+    clock.advance(20)
+    work(worker, clock)
+    assert presence() == "unknown"
+    clock.advance(snapshots.GRACE_S - 0.1)
+    work(worker, clock)
+    assert presence() == "unknown"
+    heard["last"] = {"RB-001": clock.now}  # it has found another
+    clock.advance(1)
     work(worker, clock)
     assert presence() == "online"
 
 
-def test_silence_counts_only_after_the_grace_but_a_word_counts_at_once(worker, clock, robot, other_robot, heard):
-    from tests.actors import online
+def test_after_the_grace_it_should_have_found_another_gateway(worker, clock, robot, heard):
+    heard["last"] = {"RB-001": NOW}
+    settled(worker, clock)
+    of_gateway("here:1")
+    heard["gateways"] = {"here:1": clock.now}
+    clock.advance(20)
+    work(worker, clock)
+    clock.advance(snapshots.GRACE_S + 1)
+    work(worker, clock)
+    assert presence() == "offline"
 
+
+@pytest.mark.parametrize("beats", [{}, {"there:2": NOW}, {"here:1": NOW + timedelta(seconds=30)}])
+def test_a_closed_socket_is_silence_whose_gateway_lives_or_ended_in_order(worker, clock, robot, heard, beats):
+    heard["last"], heard["gateways"] = {"RB-001": NOW}, beats
+    settled(worker, clock)
+    of_gateway("here:1")
+    clock.advance(15)
+    work(worker, clock)
+    assert presence() == "offline"
+
+
+def test_silence_counts_only_after_the_grace_but_a_word_counts_at_once(worker, clock, robot, other_robot, heard):
     online("RB-002", "offline")
     heard["last"] = {"RB-002": NOW}
     work(worker, clock)
@@ -97,12 +169,10 @@ def test_silence_counts_only_after_the_grace_but_a_word_counts_at_once(worker, c
 def test_a_live_redis_that_lost_its_data_shows_who_speaks_and_nobody_as_silent(
     worker, clock, robot, other_robot, heard
 ):
-    from tests.actors import online
-
     online("RB-002", "offline")
     heard.update(last={"RB-002": clock.now}, settled=False)
     settled(worker, clock)
-    assert (presence(), presence("RB-002")) == ("online", "online")
+    assert (presence(), presence("RB-002")) == ("unknown", "online")
     heard.update(last={}, settled=True)
     clock.advance(1)
     work(worker, clock)
