@@ -1,6 +1,6 @@
 # Drover's targets. `make` or `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test test-quick test-processes lint bench clean
+.PHONY: help setup setup-dev run test test-quick test-processes soak lint bench clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -25,6 +25,10 @@ test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in 
 test-processes: $(VENV)/dev.stamp
 	@$(PY) -m pytest -q -n 2 --dist loadfile $(WAITING)
 	@$(PY) -m pytest -q $(ALONE)
+
+soak: $(VENV)/dev.stamp  ## chaos for an hour: SEED, COUNT and MINUTES say which and how much; progress in var/soak.log
+	@mkdir -p var
+	@$(PY) -m tests.chaos.soak --seed $(or $(SEED),1) --count $(or $(COUNT),500) --minutes $(or $(MINUTES),0) --log var/soak.log
 
 lint: $(VENV)/dev.stamp  ## style, types, import directions, missing migrations
 	@$(PY) -m ruff check .

@@ -1,0 +1,373 @@
+"""One seeded schedule: robots at work while processes are killed, frozen and restarted, people interfere, then all heals.
+
+What must hold at the end is in `judge`. Imported after Django is set up on the world's stores.
+"""
+
+import json
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import redis
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from fleet import actions as fleet_actions
+from fleet.actions import Refused
+from fleet.models import Event, Hold, Robot
+from missions import actions, invariants
+from missions.models import FINAL, DeadLetter, Direction, Mission
+from telemetry import stream
+from telemetry.models import ProcessedMessage
+from tests.actors import SYSTEM
+from tests.chaos.world import World
+from tests.eventually import eventually
+
+LASTS_S = 3.0  # of trouble
+SETTLE_S = 60.0  # until everything has ended after it
+WORKERS = ("worker-1", "worker-2")
+HOOKS = ("before_decide", "before_commit", "before_ack")
+
+Act = tuple[float, str, Callable[[], object]]  # when (s from the start), what, how
+
+
+@dataclass
+class Schedule:
+    """`run` says what went wrong; nothing when all is well. The seed decides everything but the machine's own pace."""
+
+    seed: int
+    world: World
+    site: int
+    robots: list[str]
+    missions: list[UUID] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)  # what was done, in order
+
+    def run(self) -> list[str]:
+        chance = random.Random(self.seed)
+        self._begin(chance)
+        began = time.monotonic()
+        for at, what, act in sorted(self._acts(chance), key=lambda act: act[:2]):
+            time.sleep(max(0.0, began + at - time.monotonic()))
+            self.told.append(f"{time.monotonic() - began:.1f} {what}")
+            act()
+        self._heal()
+        try:
+            eventually(self._settled, SETTLE_S, "everything has ended")
+        except AssertionError as error:
+            return [f"{error}: {self._unsettled()}", *self.judge()]
+        return self.judge()
+
+    # --- what happens
+
+    def _begin(self, chance: random.Random) -> None:
+        for robot in self.robots:
+            for n in range(2):
+                steps = [
+                    {"command": "navigate", "params": {"place": chance.choice(("Dock A", "Shelf 3"))},
+                     "timeout_s": chance.choice((60, 60, 20, 6))}
+                    for _ in range(chance.randint(1, 4))
+                ]  # fmt: skip
+                title = f"{self.seed} {robot} {n}"
+                self.missions.append(
+                    actions.draft_mission(title=title, site=self.site, robot=robot, steps=steps, by=SYSTEM)
+                )
+        for mission in self.missions:
+            actions.queue_mission(mission, by=SYSTEM)
+
+    def _acts(self, chance: random.Random) -> list[Act]:
+        """Trouble of two to four kinds, and a person or two who interfere."""
+        acts: list[Act] = []
+        for name, trouble in chance.sample(sorted(TROUBLES.items()), chance.randint(2, 4)):
+            at, lasts = chance.uniform(0.2, LASTS_S), chance.uniform(0.3, 3.0)
+            if name == "worker frozen":
+                lasts *= 2.5  # longer than it owns its partitions, now and then
+            acts += trouble(self.world, chance, at, lasts)
+        for name in chance.sample(sorted(PEOPLE), chance.randint(0, 2)):
+            acts += PEOPLE[name](self, chance, chance.uniform(0.3, LASTS_S))
+        return acts
+
+    def _heal(self) -> None:
+        for name in ("postgres", "durable", "live", *WORKERS, "web", "robots-ws", "robots-http"):
+            self.world[name].thaw()
+        for name in WORKERS:  # those that had to die at a hook and have not yet
+            if 'die_at": "before' in self.world[name].argv[-1]:
+                self.world[name].kill()
+                self.world.worker(name)
+        for name in ("postgres", "durable", "live", *WORKERS, "web", "robots-ws", "robots-http"):
+            self.world[name].start()
+        for robot in self.robots:
+            self.persist(lambda robot=robot: fleet_actions.release_robot(robot, by=SYSTEM))
+        for mission in self.missions:
+            self.persist(lambda mission=mission: _resume(mission))
+
+    def persist(self, what: Callable[[], object], within_s: float = 20.0) -> object:
+        """As a person who tries again while the database is away; a refusal is an answer."""
+        ends = time.monotonic() + within_s
+        while True:
+            try:
+                return what()
+            except Refused:
+                return None
+            except DatabaseError:
+                connection.close()
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(0.2)
+
+    def attempt(self, what: Callable[[], object]) -> None:
+        """As a person who gets an error page, or a refusal, and leaves it at that."""
+        try:
+            what()
+        except Refused:
+            pass
+        except DatabaseError:
+            connection.close()
+
+    # --- how it ends
+
+    def _settled(self) -> bool:
+        return not self._unsettled()
+
+    def _unsettled(self) -> str:
+        """What is still under way, in words. A robot that nobody heard of its stop keeps its next mission waiting."""
+        connection.close()
+        mine = Mission.objects.filter(pk__in=self.missions).exclude(state__in=FINAL)
+        if running := list(mine.filter(dispatched_at__isnull=False).values_list("robot_id", "state", "current_step")):
+            return f"missions run: {running}"
+        held = Hold.objects.filter(released_at=None).values("robot")
+        if waiting := list(mine.exclude(robot__in=held).values_list("robot_id", flat=True)):
+            return f"missions wait: {waiting}"
+        missing = self._missing()
+        return f"acknowledged, not applied: {sorted(missing)[:5]}" if missing else _backlog()
+
+    def _notes(self) -> list[list]:
+        """Of whole lines."""
+        found = []
+        for name in ("robots-ws", "robots-http"):
+            path = self.world.folder / f"{name}.notes"
+            for line in path.read_text().splitlines() if path.exists() else ():
+                with suppress(ValueError):
+                    found.append(json.loads(line))
+        return found
+
+    def _missing(self) -> set[tuple[str, str]]:
+        """What a robot was told is stored, and is neither applied nor a dead letter."""
+        stored = {(robot, msg_id) for what, robot, msg_id, *_ in self._notes() if what == "stored"}
+        rows = ProcessedMessage.objects.values_list("robot_id", "msg_id")
+        letters = DeadLetter.objects.filter(direction=Direction.IN).values_list("robot_id", "msg_id")
+        return stored - {(robot, str(msg_id)) for rows in (rows, letters) for robot, msg_id in rows}
+
+    def judge(self) -> list[str]:
+        """What is not as it has to be."""
+        wrong = [f"acknowledged and gone: {robot} {msg_id}" for robot, msg_id in self._missing()]
+        wrong += invariants.check()
+        wrong += _doubled(self.missions)
+        wrong += self._finished_but_aborted()
+        wrong += [f"dead letter of {d.robot_id}: {d.kind} {d.reason}" for d in DeadLetter.objects.filter(
+            direction=Direction.IN)]  # fmt: skip
+        for name, child in self.world.children.items():
+            if not child.runs:
+                wrong.append(f"{name} has ended, see {child.log}")
+        return wrong
+
+    def figures(self) -> dict[str, int]:
+        """How the missions ended, and how many messages were acknowledged on this world so far."""
+        ended = Counter(Mission.objects.filter(pk__in=self.missions).values_list("state", flat=True))
+        return {**ended, "acknowledged": sum(line[0] == "stored" for line in self._notes())}
+
+    def _finished_but_aborted(self) -> list[str]:
+        """A robot's "finished" that was acknowledged decides, unless a person had ended the mission before."""
+        notes = self._notes()
+        stored = {msg_id for what, _, msg_id, *_ in notes if what == "stored"}
+        finished = {
+            line[4] for line in notes if line[0] == "said" and line[3] == "mission.finished" and line[2] in stored
+        }
+        aborted = Mission.objects.filter(pk__in=self.missions, state="aborted").exclude(abort_reason="operator")
+        return [
+            f"{mission.title} was finished by its robot and is aborted: {mission.abort_reason} {mission.abort_detail}"
+            for mission in aborted
+            if str(mission.pk) in finished
+        ]
+
+    def clear_up(self) -> None:
+        """For the next schedule on the same world."""
+        for mission in Mission.objects.exclude(state__in=FINAL):
+            self.persist(lambda pk=mission.pk: actions.cancel_mission(pk, by=SYSTEM))
+        for hold in Hold.objects.filter(released_at=None):
+            fleet_actions.release_robot(hold.robot_id, number=hold.number, by=SYSTEM)
+        eventually(
+            lambda: not Mission.objects.exclude(state__in=FINAL).exists(), SETTLE_S, "nothing is left of the last one"
+        )
+        eventually(
+            lambda: set(Robot.objects.values_list("presence", flat=True)) == {"online"}, SETTLE_S, "all are online"
+        )
+
+
+def _resume(mission: UUID) -> None:
+    if Mission.objects.filter(pk=mission, paused_at__isnull=False).exists():
+        actions.resume_mission(mission, by=SYSTEM)
+
+
+def _backlog() -> str:
+    with redis.from_url(settings.REDIS_URL) as client:
+        for p in range(settings.PARTITIONS):
+            for group in client.xinfo_groups(stream.key(p)):
+                if group["pending"] or group["lag"]:
+                    return f"stream {p} holds {group['pending']} pending and {group['lag']} unread"
+    return ""
+
+
+def _doubled(missions: list[UUID]) -> list[str]:
+    """One event per edge: what happens once in a life is there once, each step completed once per attempt."""
+    names = [f"mission:{pk}" for pk in missions]
+    once = ("mission.started", "mission.succeeded", "mission.aborted", "mission.dispatched")
+    counts = Counter(Event.objects.filter(aggregate__in=names, kind__in=once).values_list("aggregate", "kind"))
+    wrong = [f"{n} times {kind} of {name}" for (name, kind), n in counts.items() if n > 1]
+    steps: Counter[tuple[str, int]] = Counter()
+    for name, data in Event.objects.filter(
+        aggregate__in=names, kind="mission.step_completed").values_list("aggregate", "data"):  # fmt: skip
+        steps[name, json.loads(data)["step"]] += 1
+    return wrong + [f"step {step} of {name} completed {n} times" for (name, step), n in steps.items() if n > 1]
+
+
+# --- trouble: at which moments what is done to which process
+
+
+def _killed(name: str):
+    def trouble(world: World, chance: random.Random, at: float, lasts: float) -> list[Act]:
+        which = chance.choice(WORKERS) if name == "worker" else name
+        return [
+            (at, f"{which} killed", world[which].kill),
+            (at + lasts, f"{which} again", lambda: world[which].start()),
+        ]
+
+    return trouble
+
+
+def _frozen(name: str):
+    def trouble(world: World, chance: random.Random, at: float, lasts: float) -> list[Act]:
+        which = chance.choice(WORKERS) if name == "worker" else name
+        return [(at, f"{which} frozen", world[which].freeze), (at + lasts, f"{which} thawed", world[which].thaw)]
+
+    return trouble
+
+
+def _planned(name: str, number: signal.Signals = signal.SIGTERM):
+    def trouble(world: World, chance: random.Random, at: float, lasts: float) -> list[Act]:
+        which = chance.choice(WORKERS) if name == "worker" else name
+
+        def again() -> None:
+            world[which].end(number)
+            world[which].start()
+
+        return [(at, f"{which} restarted", again)]
+
+    return trouble
+
+
+def _at_a_hook(world: World, chance: random.Random, at: float, lasts: float) -> list[Act]:
+    which, hook = chance.choice(WORKERS), chance.choice(HOOKS)
+    after = chance.randint(1, 10)
+
+    def doomed() -> None:
+        world[which].kill()
+        world.worker(which, die_at=hook, after=after).start()
+
+    def again() -> None:
+        world[which].kill()
+        world.worker(which).start()
+
+    return [(at, f"{which} dies at {hook}, call {after}", doomed), (at + lasts + 1, f"{which} again", again)]
+
+
+def _flushed(name: str):
+    def trouble(world: World, chance: random.Random, at: float, lasts: float) -> list[Act]:
+        def flush() -> None:
+            with suppress(redis.RedisError, OSError):  # it may be down just now
+                world.flush(name)
+
+        return [(at, f"{name} flushed", flush)]
+
+    return trouble
+
+
+def _lost_disk(world: World, chance: random.Random, at: float, lasts: float) -> list[Act]:
+    def lose() -> None:
+        world["durable"].kill()
+        world.lose_disk("durable")
+
+    return [(at, "durable lost with its disk", lose), (at + lasts, "durable again", lambda: world["durable"].start())]
+
+
+def _cut(world: World, chance: random.Random, at: float, lasts: float) -> list[Act]:
+    def cut() -> None:
+        with suppress(DatabaseError):
+            connection.close()
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                    " AND backend_type = 'client backend'"
+                )
+
+    return [(at, "sessions cut", cut), (at + lasts / 2, "sessions cut", cut)]
+
+
+TROUBLES = {
+    "worker killed": _killed("worker"),
+    "worker frozen": _frozen("worker"),
+    "worker restarted": _planned("worker"),
+    "worker dies at a hook": _at_a_hook,
+    "web killed": _killed("web"),
+    "web frozen": _frozen("web"),
+    "web restarted": _planned("web"),
+    "durable killed": _killed("durable"),
+    "durable frozen": _frozen("durable"),
+    "durable restarted": _planned("durable"),
+    "durable flushed": _flushed("durable"),
+    "durable loses its disk": _lost_disk,
+    "live killed": _killed("live"),
+    "live frozen": _frozen("live"),
+    "live flushed": _flushed("live"),
+    "postgres killed": _killed("postgres"),
+    "postgres restarted": _planned("postgres", signal.SIGINT),
+    "sessions cut": _cut,
+    "robots killed": _killed("robots-ws"),
+    "robots frozen": _frozen("robots-http"),
+}
+
+
+# --- people
+
+
+def _cancel(schedule: Schedule, chance: random.Random, at: float) -> list[Act]:
+    mission = chance.choice(schedule.missions)
+    return [(at, "somebody cancels", lambda: schedule.attempt(lambda: actions.cancel_mission(mission, by=SYSTEM)))]
+
+
+def _stop(schedule: Schedule, chance: random.Random, at: float) -> list[Act]:
+    robot = chance.choice(schedule.robots)
+    return [
+        (at, f"somebody stops {robot}", lambda: schedule.attempt(lambda: fleet_actions.stop_robot(robot, by=SYSTEM))),
+        (
+            at + 1.5,
+            f"releases {robot}",
+            lambda: schedule.attempt(lambda: fleet_actions.release_robot(robot, by=SYSTEM)),
+        ),
+    ]
+
+
+def _pause(schedule: Schedule, chance: random.Random, at: float) -> list[Act]:
+    mission = chance.choice(schedule.missions)
+    return [
+        (at, "somebody pauses", lambda: schedule.attempt(lambda: actions.pause_mission(mission, by=SYSTEM))),
+        (at + 1, "and resumes", lambda: schedule.attempt(lambda: actions.resume_mission(mission, by=SYSTEM))),
+    ]
+
+
+PEOPLE = {"cancel": _cancel, "stop": _stop, "pause": _pause}
