@@ -32,8 +32,7 @@ ACTORS = {
 }  # fmt: skip
 SUBJECTS = {
     "mission": "Missions", "robot": "Robots", "person": "People", "site": "Sites", "brand": "Brands", "alert": "Alerts",
-    "silence": "Silences of alerts", "template": "Templates",
-    "letter": "Dead letters",
+    "silence": "Silences of alerts", "template": "Templates", "letter": "Dead letters", "webhook": "Webhooks",
 }  # fmt: skip
 PERIODS = (
     ("", "any time"), ("today", "today"), ("yesterday", "yesterday"), ("7days", "the last 7 days"),

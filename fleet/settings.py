@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -41,6 +42,16 @@ def number(name: str, default: int) -> int:
         return int(value)
     except ValueError:
         raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+
+
+def networks(said: str) -> list[IPv4Network | IPv6Network]:
+    """Networks like `10.1.0.0/16, 127.0.0.1`, separated by commas."""
+    try:
+        return [ip_network(text.strip(), strict=False) for text in said.split(",") if text.strip()]
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"WEBHOOK_NETS must be networks like 10.1.0.0/16, separated by commas: {error}."
+        ) from None
 
 
 def mail_server(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -226,6 +237,8 @@ ALERT_DIGEST_S = number("ALERT_DIGEST_S", 900)  # what is not critical is collec
 PUBLIC_URL = env("DROVER_URL", f"http://127.0.0.1:{PORT}").rstrip(
     "/"
 )  # where people reach this site, for links in e-mail
+
+WEBHOOK_NETS = networks(env("WEBHOOK_NETS", ""))  # private networks that webhooks may reach, over http as well
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

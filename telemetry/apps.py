@@ -14,6 +14,7 @@ class TelemetryConfig(AppConfig):
         from fleet.models import Robot
         from telemetry import evidence, metrics, snapshots
         from telemetry.live import dirty, revocation
+        from telemetry.out import webhook_rules  # noqa: F401  (adds to the catalogue)
 
         live.source = snapshots.facts
         # as text: of a name that is no robot of theirs, those of some sites need not know

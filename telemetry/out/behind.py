@@ -6,6 +6,7 @@ BEHIND_S = 300.0  # then somebody is told
 WHAT = {  # group → what is late, in words
     "statistics": "Statistics are not counted",
     "e-mail": "E-mail about alerts is not sent",
+    "webhooks": "Webhooks are not told of events",
 }
 
 # age of the oldest event that a group has not had, by group, whether or not it ever began

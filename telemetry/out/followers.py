@@ -7,38 +7,42 @@ from typing import NamedTuple
 
 from fleet import alert_mail
 from fleet.history import KINDS
-from telemetry.out import statistics
+from telemetry.out import statistics, wanted
 from telemetry.out.group import Follow, Group
+from telemetry.out.lanes import Lanes
 from telemetry.out.waking import LOOK_S, Loop
 
 EMAIL = Group("e-mail", lambda: [kind for kind in KINDS if kind.startswith("alert.")], lambda events, now: None)
 
 
 class Line(NamedTuple):
-    """A group, and what its thread does after it has taken the newest events: what may take its time."""
+    """A group, and what its thread does after it has taken the newest events: made once in each process."""
 
     group: Group
-    then: Callable[[datetime], bool] = lambda now: False
+    then: Callable[[], Callable[[datetime], bool]] = lambda: lambda now: False
     look_s: float = LOOK_S
 
 
 LINES: tuple[Line, ...] = (
     Line(statistics.GROUP),
     # rows of alerts say who is still to be told, so events only wake it; digests and the ends of silences come by time
-    Line(EMAIL, alert_mail.step),
+    Line(EMAIL, lambda: alert_mail.step),
+    # looks often, because that is how often a receiver in trouble is tried again at first
+    Line(wanted.GROUP, lambda: Lanes().step, look_s=0.5),
 )
 GROUPS = tuple(line.group for line in LINES)
 
 
 def step_of(line: Line) -> Callable[[datetime], bool]:
     """Made when it first runs, in the thread that runs it: the database may be away when the process starts."""
-    made: list[Follow] = []
+    made: list[tuple[Follow, Callable[[datetime], bool]]] = []
 
     def step(now: datetime) -> bool:
         if not made:
-            made.append(Follow(line.group))
-        more = made[0].step(now)
-        return line.then(now) or more
+            made.append((Follow(line.group), line.then()))
+        [(follow, then)] = made
+        more = follow.step(now)
+        return then(now) or more
 
     return step
 
