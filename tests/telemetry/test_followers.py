@@ -206,13 +206,13 @@ def test_the_stream_only_wakes(dispatched, durable, settings):
 
 def test_a_group_that_is_behind_is_said_and_no_more_when_it_caught_up(dispatched, monkeypatch):
     monkeypatch.setattr(behind, "BEHIND_S", 0.0)
-    said = Watch().followers(NOW)
+    said = Watch().checks.followers(NOW)
     assert said.keys() == {f"follower_behind:{group.name}" for group in GROUPS}, "also one that never began"
     assert all("manage.py followers" in found.text for found in said.values())
     for group in GROUPS:
         while Follow(group).step(NOW):
             pass
-    assert Watch().followers(NOW) == {}
+    assert Watch().checks.followers(NOW) == {}
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
