@@ -193,6 +193,7 @@ KEEP_DAYS = {
 }
 if too_short := [name for name, days in KEEP_DAYS.items() if days < 1 and name != "expired"]:
     raise ImproperlyConfigured(f"DROVER_KEEP_{too_short[0].upper()}_DAYS must be at least 1.")
+ROBOT_EVENTS_PER_S = max(1, number("DROVER_ROBOT_EVENTS_PER_S", 200))  # critical ones; more have to wait
 DISK_LOW_MB = number("DROVER_DISK_LOW_MB", 1024)  # warn when less is free on the disk of a store on this machine
 KEEP_ROBOT_SESSIONS = max(100, number("DROVER_KEEP_ROBOT_SESSIONS", 1000))  # a welcome tells 100
 

@@ -85,6 +85,7 @@ DUPLICATES = _counter("duplicates", "Messages that were known already.", "where"
 GAPS = _counter("seq_gaps", "Numbers that robots skipped: messages lost on the way.", "channel")
 BAD = _counter("bad_messages", "Messages that got the verdict invalid.", "field")
 NOT_STORED = _counter("not_stored", "Critical messages that were not acknowledged: the robot sends them again.")
+HELD_BACK = _gauge("partitions_held_back", "Partitions whose robots are asked to wait with critical messages.")
 DROPPED = _counter(
     "telemetry_dropped", "Lossy messages that were not taken: a robot sent too many, or the live Redis is slow."
 )

@@ -22,6 +22,7 @@ KEPT = 50  # messages of one robot
 SHOWN = 2048  # bytes of a message
 ANSWER = 500  # characters of our answer
 EVERY_S = 1.0
+LIMIT = 10_000  # notes of all robots that wait to be passed on
 FORGET_S = 7 * 86_400
 
 
@@ -49,12 +50,17 @@ class Heard:
     def __init__(self, live: redis.asyncio.Redis) -> None:
         self._live = live
         self._new: dict[str, deque[Noted]] = {}
+        self._count = 0
 
     def note(self, robot: str, raw: bytes | str, received_at: datetime, answer: str, over: str) -> None:
         """One message of a robot that has signed on, as it came, and our answer to it."""
         mine = self._new.get(robot)
         if mine is None:
             mine = self._new[robot] = deque(maxlen=KEPT)
+        if len(mine) < KEPT:
+            if self._count >= LIMIT:
+                return  # a flood of many robots; what comes in the next second is noted again
+            self._count += 1
         seen = raw[:SHOWN]
         head = seen.encode(errors="replace")[:SHOWN] if isinstance(seen, str) else bytes(seen)
         mine.append(Noted(milliseconds(received_at), head, len(raw), answer[:ANSWER], over))
@@ -66,7 +72,7 @@ class Heard:
             await uncut(self.step())
 
     async def step(self) -> None:
-        new, self._new = self._new, {}
+        new, self._new, self._count = self._new, {}, 0
         if not new:
             return
         try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from telemetry.gateways.limits import Bucket, Room, critical_bucket
 from telemetry.stream import LATE_S, Unavailable
 
 WINDOW = 256  # messages of one robot that wait to be stored
@@ -37,8 +38,12 @@ class Message:
 class Inbox:
     """One robot's queue. `store` keeps the order of its calls and raises `Unavailable`."""
 
-    def __init__(self, robot: str, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, robot: str, store: Store, clock: Callable[[], float] = time.monotonic, room: Room | None = None,
+        allowance: Bucket | None = None,
+    ) -> None:  # fmt: skip
         self._robot, self._store, self._clock = robot, store, clock
+        self._room, self._allowance = room or Room(), allowance or critical_bucket()
         self._waiting: deque[Message] = deque()
         self._some = asyncio.Event()
         self._lost: list[UUID] = []  # in order; nothing later goes before the first of them
@@ -51,13 +56,23 @@ class Inbox:
                 message.lost()
                 return False
             self._lost = []
-        if len(self._waiting) >= WINDOW:
+        if len(self._waiting) >= WINDOW or not self._may_take(message):
             self._lose([message])
             return False
         message.since = self._clock()
         self._waiting.append(message)
         self._some.set()
         return True
+
+    def _may_take(self, message: Message) -> bool:
+        """Is it within what this robot may send, and is there room for it?"""
+        return self._allowance.take(self._clock()) and self._room.take(len(message.raw))
+
+    def close(self) -> None:
+        """The link has ended: nothing waits any more."""
+        for message in self._waiting:
+            self._room.give(len(message.raw))
+        self._waiting.clear()
 
     def settled(self, msg_id: UUID) -> None:
         """A message that was lost here has been taken on another way, and will not come again."""
@@ -75,9 +90,13 @@ class Inbox:
     async def step(self) -> None:
         """Store one group and answer for it."""
         group = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
-        answers = await asyncio.gather(
-            *(self._store(self._robot, m.msg_id, m.raw, m.received_at) for m in group), return_exceptions=True
-        )
+        try:
+            answers = await asyncio.gather(
+                *(self._store(self._robot, m.msg_id, m.raw, m.received_at) for m in group), return_exceptions=True
+            )
+        finally:
+            for message in group:
+                self._room.give(len(message.raw))
         lost: list[Message] = []
         for message, answer in zip(group, answers, strict=True):
             if isinstance(answer, BaseException) and not isinstance(answer, Unavailable):
@@ -88,7 +107,7 @@ class Inbox:
                 await message.done(answer)
         if lost:
             lost += self._waiting
-            self._waiting.clear()
+            self.close()
             self._lose(lost)
 
     def _lose(self, messages: list[Message]) -> None:

@@ -1,4 +1,4 @@
-"""What a gateway does not let through: too much telemetry of one robot, and critical messages that nobody could apply.
+"""What a gateway does not let through: too much of one robot, and critical messages that nobody could apply or hold.
 
 Telemetry over the limit is dropped, counted and told. Critical messages are never dropped: they are not taken, so their
 robot keeps them and sends them again later.
@@ -9,51 +9,90 @@ import logging
 import time
 from dataclasses import dataclass
 
+from django.conf import settings
 from redis import RedisError
 
+from telemetry import metrics
 from telemetry.gateways.vitals import uncut
 from telemetry.stream import Intake, partition_of
 
 log = logging.getLogger(__name__)
 LOSSY_PER_S = 50.0  # a robot that moves says two a second
 LOSSY_BURST = 500.0  # one whole batch over HTTP
+CRITICAL_BURST_S = 25.0  # a robot that comes back may send so many seconds' worth at once
 BACKLOG = 50_000  # entries of one partition; about 10 s of a worker's time
+NEARLY_FULL, ROOM_AGAIN = 0.9, 0.85  # of the durable Redis's memory: refused before Redis itself has to, taken again
+ROOM = 64 * 2**20  # bytes of critical messages that wait in a process
+OVERHEAD = 1000  # bytes that any of them costs beside its text
 MEASURE_S = 1.0
 
 
 @dataclass(slots=True)
 class Bucket:
-    """How many lossy messages one robot may still send: fills by LOSSY_PER_S up to LOSSY_BURST."""
+    """How many messages of a kind one robot may still send: fills by `per_s` up to `burst`."""
 
+    per_s: float = LOSSY_PER_S
+    burst: float = LOSSY_BURST
     level: float = LOSSY_BURST
     at: float = 0.0  # clock time in s
     told: float = float("-inf")  # when the robot was last told that something was dropped
 
-    def take(self, now: float) -> bool:
-        """One more message: is it within the limit?"""
-        self.level = min(LOSSY_BURST, self.level + max(0.0, now - self.at) * LOSSY_PER_S)
+    def take(self, now: float, count: int = 1) -> bool:
+        """So many more messages: are they within the limit? All or none."""
+        self.level = min(self.burst, self.level + max(0.0, now - self.at) * self.per_s)
         self.at = now
-        if self.level < 1:
+        if self.level < count:
             return False
-        self.level -= 1
+        self.level -= count
         return True
 
 
-def over_limit() -> str:
-    """The reason, for the robot."""
-    return f"more than {LOSSY_PER_S:.0f} lossy messages a second"
+def critical_bucket() -> Bucket:
+    """Of one robot: a flood of one must not fill the stream that it shares with others."""
+    per_s = float(settings.ROBOT_EVENTS_PER_S)
+    return Bucket(per_s, CRITICAL_BURST_S * per_s, CRITICAL_BURST_S * per_s)
+
+
+@dataclass(slots=True)
+class Room:
+    """Bytes of critical messages that wait in this process to be stored. When it is full, robots keep what they have."""
+
+    limit: int = ROOM
+    used: int = 0
+
+    def take(self, size: int) -> bool:
+        if self.used + size + OVERHEAD > self.limit:
+            return False
+        self.used += size + OVERHEAD
+        return True
+
+    def give(self, size: int) -> None:
+        self.used -= size + OVERHEAD
+
+    @property
+    def is_crowded(self) -> bool:
+        """Telemetry makes room first."""
+        return self.used > self.limit / 2
+
+
+def too_much(room: Room, bucket: Bucket, now: float) -> str:
+    """Why this lossy message is not taken, for its robot; empty when it is."""
+    if room.is_crowded:
+        return "the site has no room for telemetry now"
+    return "" if bucket.take(now) else f"more than {LOSSY_PER_S:.0f} lossy messages a second"
 
 
 class Backlog:
-    """How far the worker is behind, per partition, as measured once a second."""
+    """How far the worker is behind, per partition, and how full the durable Redis is, as measured once a second."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
         self._waiting: dict[int, int] = {}
         self._told: set[int] = set()
+        self._is_full = False
 
     def too_long(self, robot: str) -> bool:
-        return self._waiting.get(partition_of(robot), 0) > BACKLOG
+        return self._is_full or self._waiting.get(partition_of(robot), 0) > BACKLOG
 
     async def run(self) -> None:
         """Measure, until cancelled."""
@@ -65,10 +104,14 @@ class Backlog:
     async def step(self) -> None:
         """Measure once. Without an answer nothing is known, and storing says for itself whether it works."""
         try:
-            self._waiting = await self._intake.backlog()
+            self._waiting, memory = await self._intake.backlog(), await self._intake.memory()
         except (RedisError, OSError):
-            self._waiting = {}
+            self._waiting, memory = {}, 0.0
         long = {p for p, n in self._waiting.items() if n > BACKLOG}
         for p in sorted(long - self._told):
             log.warning("partition %d has %d messages to apply; its robots are asked to wait", p, self._waiting[p])
         self._told = long
+        was, self._is_full = self._is_full, memory > (ROOM_AGAIN if self._is_full else NEARLY_FULL)
+        if self._is_full and not was:
+            log.warning("the durable Redis is %.0f %% full; robots are asked to wait", 100 * memory)
+        metrics.HELD_BACK.set(len(long) + self._is_full * int(settings.PARTITIONS))

@@ -32,7 +32,7 @@ from telemetry import metrics, protocol
 from telemetry.gateways.beats import Beats
 from telemetry.gateways.heard import Heard
 from telemetry.gateways.knocks import Knocks
-from telemetry.gateways.limits import Backlog, Bucket
+from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
 from telemetry.gateways.rows import Asked, OpenCommand, Rows, Seen, look
 from telemetry.gateways.tries import Tries
 from telemetry.gateways.vitals import Vitals, uncut
@@ -137,7 +137,8 @@ class Links:
         )
         self.vitals, self.heard, self.knocks = Vitals(self.live), Heard(self.live), Knocks(self.rows)
         self.tries = Tries(self.rows, GATEWAY)
-        self.backlog = Backlog(self.intake)
+        self.backlog, self.room = Backlog(self.intake), Room()
+        self._allowances: dict[str, Bucket] = {}  # of critical messages, by robot: a new link is no new allowance
         self._by_robot: dict[str, Link] = {}
         self._sockets = 0
         self._hinted: set[str] = set()
@@ -188,6 +189,10 @@ class Links:
             self.counts["backlogged"] += 1
             raise Backlogged("too many messages of this robot's partition wait to be applied")
         return await self.intake.store(robot, msg_id, raw, received_at)
+
+    def allowance(self, robot: str) -> Bucket:
+        """How many critical messages this robot may send now."""
+        return self._allowances.setdefault(robot, critical_bucket())
 
     def of(self, robot: str) -> Link | None:
         """The link of this robot that this process holds."""

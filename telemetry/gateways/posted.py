@@ -17,7 +17,7 @@ from telemetry import metrics, protocol
 from telemetry.gateways import direct
 from telemetry.gateways.bodies import Problem
 from telemetry.gateways.callers import Caller, Callers
-from telemetry.gateways.limits import over_limit
+from telemetry.gateways.limits import too_much
 from telemetry.gateways.polling import PolledLink
 from telemetry.gateways.reading import Frame, check_owner, check_session, read
 from telemetry.gateways.rows import sent_commands
@@ -45,7 +45,7 @@ class Posted:
     def __init__(self, callers: Callers, caller: Caller, received_at: datetime) -> None:
         self._callers, self._caller, self._received_at = callers, caller, received_at
         self._links, self._robot = callers.links, caller.holder.robot
-        self._since = self._links.clock()
+        self._since, self._allowance = self._links.clock(), self._links.allowance(self._robot)
         self._link: PolledLink | None = None
         self._no_link: Problem | None = None
         self._waiting: list[Waiting] = []
@@ -122,10 +122,10 @@ class Posted:
     def _lossy(self, index: int, up: Up) -> None:
         assert self._link is not None
         self._link.numbers.saw(up.session, up.channel, up.seq)
-        if not self._link.lossy.take(self._links.clock()):
+        if why := too_much(self._links.room, self._link.lossy, self._links.clock()):
             self._links.counts["lossy dropped"] += 1
             metrics.DROPPED.inc()
-            self.verdicts[index] = protocol.not_taken(up.msg_id, "dropped", over_limit())
+            self.verdicts[index] = protocol.not_taken(up.msg_id, "dropped", why)
             return
         self._links.vitals.put(told(up, self._received_at))
         beat = up.type == "robot.heartbeat"
@@ -147,6 +147,8 @@ class Posted:
         group, self._waiting = self._waiting, []
         if group and self.problem is None and self._links.clock() - self._since > LATE_S:
             self.problem = _not_stored(Unavailable("it took too long"))
+        if group and self.problem is None and not self._allowance.take(self._links.clock(), len(group)):
+            self.problem = _not_stored(Backlogged(f"more than {self._allowance.per_s:.0f} critical messages a second"))
         if self.problem is None and group:
             assert self._link is not None
             self._link.sessions |= {w.up.session for w in group}
@@ -230,7 +232,7 @@ class Posted:
 
 def _not_stored(error: Unavailable) -> Problem:
     if isinstance(error, Backlogged):
-        detail = "Too many messages wait to be applied. Send what says retry again, in order."
+        detail = f"{str(error)[:1].upper()}{str(error)[1:]}. Send what says retry again, in order."
         return Problem(429, "Slow down", detail, retry_after_s=5)
     detail = "It could not be stored. Send what says retry again, in order."
     return Problem(503, "Not stored", detail, retry_after_s=2)

@@ -17,7 +17,7 @@ from telemetry import metrics, protocol
 from telemetry.gateways import direct
 from telemetry.gateways.inbox import Inbox, Message
 from telemetry.gateways.knocks import address_of
-from telemetry.gateways.limits import over_limit
+from telemetry.gateways.limits import too_much
 from telemetry.gateways.links import GATEWAY, Link, Links
 from telemetry.gateways.reading import Complaints, Frame, bearer_token, check_owner, check_session, read
 from telemetry.gateways.rows import Holder, holder_of, open_session
@@ -76,7 +76,8 @@ class Connection:
             return await self.close(protocol.UNAUTHORISED)
         self._holder: Holder = holder
         self._complaints = Complaints(holder.robot, self._links.clock)
-        self._inbox = Inbox(holder.robot, self._links.store)
+        allowance = self._links.allowance(holder.robot)
+        self._inbox = Inbox(holder.robot, self._links.store, self._links.clock, self._links.room, allowance)
         self._storing = asyncio.create_task(self._store_all())
         try:
             async with asyncio.timeout(HELLO_S) as self._limit:
@@ -97,6 +98,7 @@ class Connection:
             self._links.remove(self._link)
         if hasattr(self, "_storing"):
             self._storing.cancel()
+            self._inbox.close()
         if self._direct is not None:
             self._direct.cancel()
 
@@ -251,10 +253,10 @@ class Connection:
         assert self._link is not None
         self._link.numbers.saw(up.session, up.channel, up.seq)
         bucket, now = self._link.lossy, self._links.clock()
-        if not bucket.take(now):
+        if why := too_much(self._links.room, bucket, now):
             self._links.counts["lossy dropped"] += 1
             metrics.DROPPED.inc()
-            dropped = protocol.not_taken(up.msg_id, "dropped", over_limit())
+            dropped = protocol.not_taken(up.msg_id, "dropped", why)
             if now - bucket.told >= TOLD_S:
                 bucket.told = now
                 await self._say(dropped)

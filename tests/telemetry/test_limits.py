@@ -1,0 +1,178 @@
+"""Back-pressure reaches robots before memory does: per robot, per process, and by the durable Redis's own fullness."""
+
+import asyncio
+
+import pytest
+import redis
+
+from fleet import actions
+from telemetry import stream
+from telemetry.gateways import inbox, limits
+from telemetry.gateways.callers import Callers
+from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
+from telemetry.gateways.links import Links
+from tests.actors import SYSTEM
+from tests.telemetry.post import Post
+from tests.telemetry.wire import Wire
+
+STATE = {"mode": "idle"}
+
+
+def test_a_bucket_gives_all_or_none_and_fills_with_time():
+    bucket = Bucket(per_s=10, burst=20, level=20)
+    assert bucket.take(0.0, 15)
+    assert not bucket.take(0.0, 6)
+    assert bucket.take(0.0, 5)
+    assert not bucket.take(0.0)
+    assert bucket.take(0.1)
+    assert not bucket.take(0.1)
+    assert bucket.take(1000.0, 20)
+    assert not bucket.take(1000.0)
+
+
+def test_a_robot_that_comes_back_may_say_25_seconds_worth_at_once(settings):
+    settings.ROBOT_EVENTS_PER_S = 200
+    bucket = critical_bucket()
+    assert bucket.take(0.0, 5000)
+    assert not bucket.take(0.0)
+    assert bucket.take(1.0, 200)
+
+
+def test_room_is_taken_and_given_back_and_crowded_at_half():
+    room = Room(limit=10_000)
+    assert room.take(4000)
+    assert not room.is_crowded
+    assert room.take(1000)
+    assert room.is_crowded
+    assert not room.take(4000)
+    room.give(4000)
+    assert not room.is_crowded
+    room.give(1000)
+    assert room.used == 0
+
+
+class Store:
+    """An intake whose Redis is as full as it is told to be."""
+
+    def __init__(self) -> None:
+        self.full, self.waiting = 0.0, {0: 0}
+
+    async def backlog(self):
+        return self.waiting
+
+    async def memory(self):
+        if self.full is None:
+            raise redis.ConnectionError
+        return self.full
+
+
+async def test_robots_wait_before_the_durable_redis_is_full_and_until_there_is_room_again(caplog):
+    store = Store()
+    backlog = Backlog(store)
+    for full, held in ((0.89, False), (0.91, True), (0.87, True), (0.84, False), (0.87, False), (None, False)):
+        store.full = full
+        await backlog.step()
+        assert backlog.too_long("RB-001") is held, full
+    assert caplog.text.count("91 % full; robots are asked to wait") == 1
+
+
+async def test_how_full_the_store_is(settings):
+    intake = stream.Intake(settings.REDIS_URL)
+    with redis.from_url(settings.REDIS_URL) as client:
+        used = client.info("memory")["used_memory"]
+        assert await intake.memory() == 0.0  # no limit
+        client.config_set("maxmemory", used * 2)
+        try:
+            assert 0.4 < await intake.memory() < 0.6
+        finally:
+            client.config_set("maxmemory", 0)
+    await intake.aclose()
+
+
+# --- at the gateways
+
+
+@pytest.fixture
+def tokens(robot, other_robot, settings):
+    settings.ROBOT_EVENTS_PER_S = 1
+    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live, redis.Redis.from_url(settings.REDIS_URL) as durable:
+        live.flushdb()
+        durable.flushdb()
+    return [actions.issue_credential(robot, by=SYSTEM) for robot in ("RB-001", "RB-002")]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_over_http_a_flood_of_one_robot_is_told_to_slow_down_and_another_is_served(tokens):
+    flood, other = Post(tokens[0]), Post(tokens[1], "RB-002")
+    await flood.hello()
+    await other.hello()
+    Links._here.clock = lambda: 100.0
+    said = [flood.message("robot.state", STATE) for _ in range(30)]
+    assert (await flood.post(*said[:25])).verdicts == ["stored"] * 25
+    reply = await flood.post(*said[25:], flood.message("robot.heartbeat", {}))
+    assert (reply.status, reply.headers["retry-after"]) == (429, "5")
+    assert reply.verdicts == ["retry"] * 5 + ["seen"]
+    assert "more than 1 critical messages a second" in reply.body["detail"].lower()
+    assert (await other.post(other.message("robot.state", STATE))).verdicts == ["stored"]
+    Links._here.clock = lambda: 105.0
+    assert (await flood.post(*said[25:])).verdicts == ["stored"] * 5
+    await Callers.leave()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_over_a_socket_a_flood_is_not_acknowledged_until_its_time_has_come(tokens, monkeypatch):
+    monkeypatch.setattr(limits, "CRITICAL_BURST_S", 2.0)
+    async with Wire(tokens[0]) as flood, Wire(tokens[1], "RB-002") as other:
+        await flood.hello()
+        await other.hello()
+        bucket = Links._here.allowance("RB-001")
+        bucket.take(float("1e12"))  # time stands still from here: nothing fills up
+        bucket.level = 2.0
+        said = [await flood.say("robot.state", STATE) for _ in range(4)]
+        assert [(await flood.hear())["msg_id"] for _ in range(2)] == [m["msg_id"] for m in said[:2]]
+        assert await flood.silent()
+        await other.say("robot.state", STATE)
+        assert (await other.hear())["verdict"] == "stored"
+        bucket.level = 2.0
+        await flood.send(said[3])  # not before the one that was lost
+        assert await flood.silent()
+        await flood.send(said[2])
+        await flood.send(said[3])
+        assert [(await flood.hear())["msg_id"] for _ in range(2)] == [m["msg_id"] for m in said[2:]]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_what_waits_in_a_process_is_bounded_in_bytes_and_telemetry_goes_first(tokens, monkeypatch):
+    stuck = asyncio.Event()
+    settled = stream.Intake.store
+
+    async def slow(self, *args):
+        await stuck.wait()
+        return await settled(self, *args)
+
+    monkeypatch.setattr(stream.Intake, "store", slow)
+    monkeypatch.setattr(inbox, "LATE_S", 60.0)
+    async with Wire(tokens[0]) as robot:
+        await robot.hello()
+        room = Links._here.room
+        room.limit = 8000
+        said = [await robot.say("robot.state", STATE) for _ in range(4)]
+        assert await robot.silent()
+        assert 4000 < room.used <= 8000
+        assert Links._here.counts["not stored"] == 0
+        await robot.say("robot.telemetry", {"x": 1.0, "y": 1.0, "theta": 0.0})
+        told = await robot.hear()
+        assert (told["verdict"], told["reason"]) == ("dropped", "the site has no room for telemetry now")
+        said += [await robot.say("robot.state", STATE) for _ in range(4)]
+        assert await robot.silent()
+        assert Links._here.counts["not stored"] >= 1
+        assert room.used <= 8000
+        stuck.set()
+        heard = [(await robot.hear())["msg_id"] for _ in range(4)]
+        assert heard == [m["msg_id"] for m in said[:4]]
+        room.limit = limits.ROOM
+        for message in said[4:]:
+            await robot.send(message)
+            while (await robot.hear())["msg_id"] != message["msg_id"]:
+                pass
+    assert room.used == 0
