@@ -6,6 +6,7 @@ Each part has a key that changes when what it says changes, so that a page that 
 import hashlib
 from typing import Any, NamedTuple
 
+import msgspec
 from django.contrib.admin.utils import quote
 from django.http import HttpRequest
 from django.urls import reverse
@@ -14,8 +15,8 @@ from django.utils import timezone
 from fleet import sending
 from fleet.access import at_sites
 from fleet.admin.timeline import timeline
-from fleet.models import Command
-from missions.command_types import in_words
+from fleet.models import Command, OfflinePolicy
+from missions.admin.step_rows import standing_still, step_rows
 from missions.deadlines import deadlines
 from missions.models import FINAL, Mission, OriginKind, State
 from missions.waiting import why_waiting
@@ -23,6 +24,9 @@ from missions.wording import mission_said
 
 EVERY_S = 3  # how often an open page asks
 EVERY_S_UNCONFIRMED = 15  # it has ended, but the robot may say that it stands after all
+
+
+LATE = ("mission.late_receipt", "mission.stop_confirmed_late")  # what robots say of missions that have ended
 
 
 class Related(NamedTuple):
@@ -37,6 +41,7 @@ MADE = {
     OriginKind.RERUN: ("Rerun of", "Rerun as"),
     OriginKind.CLONE: ("Cloned from", "Cloned as"),
     OriginKind.TEMPLATE: ("Made from", "Made into"),
+    OriginKind.HAND_OVER: ("Goes on with", "Handed over to"),
 }
 
 
@@ -59,7 +64,11 @@ def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
         "s": mission_said(row),
         "robot_url": reverse("admin:fleet_robot_change", args=[quote(row.robot_id)]) if row.robot_id else "",
         "waits_for": waits,
-        "steps": [(step, in_words(step.command, step.params)) for step in row.steps.all()],
+        "steps": step_rows(row, list(row.steps.all())),
+        "still": standing_still(row),
+        "left": _left(row),
+        "late": _late(history["entries"]),
+        "offline": _offline(row),
         "deadlines": [
             (deadline, _until(deadline.due_at, now)) for deadline in ([] if row.state in FINAL else deadlines(row))
         ],
@@ -84,6 +93,37 @@ def _related(request: HttpRequest, row: Any) -> list[Related]:
     found += [("Comes after", m) for m in seen.filter(dependants__mission=row.pk).order_by("dependants__number")]
     found += [("Comes before", m) for m in seen.filter(dependencies__on=row.pk).order_by("created_at")[:20]]
     return [Related(how, mission, mission_said(mission)) for how, mission in found]
+
+
+def _late(entries: list[Any]) -> list[tuple[str, Any]]:
+    """What the robot said when it had ended already: its words and when, the oldest first."""
+    return [
+        (msgspec.json.decode(e.event.data).get("says", ""), e.event.occurred_at)
+        for e in entries
+        if e.event.kind in LATE
+    ]
+
+
+def _left(row: Any) -> str:
+    """How much of its times is left while they stand still."""
+    parts = [
+        f"{left:.0f} s of the {what}'s"
+        for what, left in (("step", row.step_left_s), ("mission", row.mission_left_s))
+        if left is not None
+    ]
+    return f"{' and '.join(parts)} time are left." if parts else ""
+
+
+def _offline(row: Any) -> str:
+    """What becomes of it when its robot stays offline: as it says itself, or as its robot's brand does."""
+    policies = dict(OfflinePolicy.choices)
+    if row.offline_policy:
+        return str(policies[row.offline_policy]).lower()
+    return (
+        f"{str(policies[row.robot.brand.offline_policy]).lower()}, as its brand says"
+        if row.robot
+        else "as its robot's brand says"
+    )
 
 
 def _until(due_at: Any, now: Any) -> str:
