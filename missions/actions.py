@@ -6,7 +6,7 @@ Stop and cancel are never version-checked and never refused for a known mission 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID, uuid4, uuid5
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -28,6 +28,15 @@ from missions.standing import standing
 from missions.wording import ending
 
 TRIES = 5  # of a transaction that met another one
+_NAMESPACE = UUID("7c2f3a1e-51d5-4f0b-9c53-2f5e6d1a8b47")
+
+
+class DrawnUp(Exception):
+    """The same request has drawn up a mission already: this one."""
+
+    def __init__(self, mission_id: UUID) -> None:
+        super().__init__(f"mission {mission_id} is drawn up already")
+        self.mission_id = mission_id
 
 
 def draft_mission(
@@ -48,10 +57,12 @@ def draft_mission(
     origin: UUID | None = None,
     origin_kind: str = "",
     template_id: UUID | None = None,
+    key: str = "",
 ) -> UUID:
     """Draw up a mission. `steps`: dicts with `command`, `params` and, if not the type's default, `timeout_s` and the
     columns of missions/step_policy.py. `timeout_s` and `offline_policy` are the brand's when they are not said.
 
+    `key` names one wish of this actor: with it the mission is drawn up once, and whoever repeats it gets `DrawnUp`.
     Without a robot the queue chooses one. `after`: missions that must succeed first. It moves nothing until it is run.
     """
     fields, checked = plans.checked(
@@ -61,13 +72,20 @@ def draft_mission(
     )  # fmt: skip
     made_from = {"origin": origin, "origin_kind": str(origin_kind), "template_id": template_id}
     now = _now()
-    change = new(AGGREGATES["mission"], uuid4())
+    mission_id = uuid5(_NAMESPACE, f"{by.actor_kind} {by.actor_id} {key}") if key else uuid4()
+    change = new(AGGREGATES["mission"], mission_id)
     change.origin = by
-    with transaction.atomic():
-        before = plans.checked_after(after, fields["site_id"])
-        decide(change, facts.DrawUp(fields | {k: v for k, v in made_from.items() if v}, checked, before), now)
-        commit([change], now=now)
-    return change.row.pk  # type: ignore[no-any-return]
+    try:
+        with transaction.atomic():
+            _not_drawn_up(mission_id)
+            before = plans.checked_after(after, fields["site_id"])
+            decide(change, facts.DrawUp(fields | {k: v for k, v in made_from.items() if v}, checked, before), now)
+            commit([change], now=now)
+    except IntegrityError:
+        if key:
+            _not_drawn_up(mission_id)  # the same request, at the same moment, was faster
+        raise
+    return mission_id
 
 
 def edit_mission(
@@ -167,17 +185,17 @@ def set_priority(mission_id: UUID, *, priority: int, by: Origin) -> None:
     _on(mission_id, set_it)
 
 
-def rerun_mission(mission_id: UUID, *, by: Origin, unfinished: bool = False) -> UUID:
+def rerun_mission(mission_id: UUID, *, by: Origin, unfinished: bool = False, key: str = "") -> UUID:
     """A new mission like one that has ended, with all of its steps or only those that were not completed. Run it."""
     mission = _known(mission_id)
     if mission.state not in FINAL:
         raise Refused("It has not ended yet. Cancel it first, or clone it.")
-    return _made_from(mission, OriginKind.RERUN, by, unfinished=unfinished)
+    return _made_from(mission, OriginKind.RERUN, by, unfinished=unfinished, key=key)
 
 
-def clone_mission(mission_id: UUID, *, by: Origin) -> UUID:
+def clone_mission(mission_id: UUID, *, by: Origin, key: str = "") -> UUID:
     """A new mission like this one, whatever became of it, to be edited and run."""
-    return _made_from(_known(mission_id), OriginKind.CLONE, by)
+    return _made_from(_known(mission_id), OriginKind.CLONE, by, key=key)
 
 
 def dispatch_mission(mission_id: UUID, *, by: Origin, version: int | None = None) -> None:
@@ -247,6 +265,11 @@ def resume_mission(mission_id: UUID, *, by: Origin, version: int | None = None) 
 # --- rules they share
 
 
+def _not_drawn_up(mission_id: UUID) -> None:
+    if Mission.objects.filter(pk=mission_id).exists():
+        raise DrawnUp(mission_id)
+
+
 def _dispatch_if_its_turn(mission_id: UUID, by: Origin) -> None:
     """Now, if a robot can take it and nobody is before it. When somebody is faster the worker looks again."""
     site = Mission.objects.values_list("site", flat=True).get(pk=mission_id)
@@ -269,7 +292,7 @@ def _lost_race(error: IntegrityError) -> bool:
     return any(name in str(error) for name in LOST_RACES)
 
 
-def _made_from(mission: Mission, kind: OriginKind, by: Origin, *, unfinished: bool = False) -> UUID:
+def _made_from(mission: Mission, kind: OriginKind, by: Origin, *, unfinished: bool = False, key: str = "") -> UUID:
     steps = Step.objects.filter(mission=mission.pk).order_by("number")
     if unfinished:
         steps = steps.exclude(outcome=Outcome.COMPLETED)
@@ -282,6 +305,7 @@ def _made_from(mission: Mission, kind: OriginKind, by: Origin, *, unfinished: bo
         priority=mission.priority, timeout_s=mission.timeout_s, importance=mission.importance,
         needs_approval=mission.needs_approval, offline_policy=mission.offline_policy, origin=mission.pk,
         origin_kind=kind,
+        key=f"{key} {kind} {mission.pk} {unfinished}" if key else "",
     )  # fmt: skip
 
 

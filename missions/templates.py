@@ -87,9 +87,9 @@ def retire_template(template_id: UUID, *, by: Origin) -> None:
 
 
 def mission_of_template(
-    template_id: UUID, values: Mapping[str, Any], *, by: Origin, robot: Robot | str | None = None
+    template_id: UUID, values: Mapping[str, Any], *, by: Origin, robot: Robot | str | None = None, key: str = ""
 ) -> UUID:
-    """Draw up a mission with these values for the parameters; those left out have their defaults."""
+    """Draw up a mission with these values for the parameters; those left out have their defaults. `key`: once."""
     template = Template.objects.filter(pk=template_id).first()
     if template is None:
         raise Refused(f"There is no template {template_id}.")
@@ -99,7 +99,7 @@ def mission_of_template(
     return draft_mission(
         title=str(fill(template.title, filled))[:200], site=template.site_id, steps=_steps(template.steps, filled),
         robot=robot, by=by, priority=template.priority, timeout_s=template.timeout_s, importance=template.importance,
-        needs_approval=template.needs_approval, origin_kind=OriginKind.TEMPLATE, template_id=template.pk,
+        needs_approval=template.needs_approval, origin_kind=OriginKind.TEMPLATE, template_id=template.pk, key=key,
     )  # fmt: skip
 
 

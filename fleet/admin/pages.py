@@ -153,7 +153,7 @@ class Button:
     """One thing a person may do to a row.
 
     `run(request, row)` calls an action and returns the sentence to report, or a response of its own. `confirm` says what
-    it touches (asked once, before), `yes` is the word on the button that does it, `asks` names the one text that goes with it, `versioned` sends what the user saw.
+    it touches (asked once, before), `once` carries a key so that five clicks make one thing, `yes` is the word on the button that does it, `asks` names the one text that goes with it, `versioned` sends what the user saw.
     """
 
     verb: str
@@ -166,6 +166,7 @@ class Button:
     asks: str = ""
     versioned: bool = False
     look: str = ""  # primary, danger
+    once: bool = False
     per_item: bool = False  # belongs to a hold or a credential, not to the page's head
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -20,15 +20,26 @@ from fleet.history import Origin, by_user
 from fleet.refusals import in_words
 from missions import actions
 from missions.admin.mission_buttons import RANGE, number_of
+from missions.admin.once import key_of
 from missions.models import Mission
 from missions.wording import ending
 
 MOST = 500  # at once
+SEEN = "seen"  # hidden field: `<mission>:<version>` of each, as the question showed it
+
+
+class Asked(NamedTuple):
+    """Who asks, the text that goes with it, the version of this mission that they saw, and the key of their wish."""
+
+    by: Origin
+    text: str
+    version: int | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """One line of the list's action menu. `run(mission, by, text)` returns what became of it, as a word or two.
+    """One line of the list's action menu. `run(mission, asked)` returns what became of it, as a word or two.
 
     `will` says before what it does to each, `asks` names the text that goes with it, if any, and `needed` whether it must be given.
     """
@@ -36,50 +47,53 @@ class Bulk:
     name: str
     label: str
     permission: str
-    run: Callable[[Mission, Origin, str], str]
+    run: Callable[[Mission, Asked], str]
     will: str
     asks: str = ""
     needed: bool = False
     danger: bool = False
 
 
-def _run(mission: Mission, by: Origin, text: str) -> str:
-    said = actions.queue_mission(mission.pk, by=by)
+def _run(mission: Mission, asked: Asked) -> str:
+    said = actions.queue_mission(mission.pk, by=asked.by)
     return "waiting" if said.startswith("waits") else "dispatched"
 
 
-def _approve(mission: Mission, by: Origin, text: str) -> str:
-    actions.approve_mission(mission.pk, by=by)
+def _approve(mission: Mission, asked: Asked) -> str:
+    actions.approve_mission(mission.pk, by=asked.by, version=asked.version)
     return "approved"
 
 
-def _withdraw(mission: Mission, by: Origin, text: str) -> str:
-    actions.withdraw_mission(mission.pk, by=by)
+def _withdraw(mission: Mission, asked: Asked) -> str:
+    actions.withdraw_mission(mission.pk, by=asked.by)
     return "out of the queue"
 
 
-def _pause(mission: Mission, by: Origin, text: str) -> str:
-    actions.pause_mission(mission.pk, by=by)
+def _pause(mission: Mission, asked: Asked) -> str:
+    actions.pause_mission(mission.pk, by=asked.by)
     return "asked to pause"
 
 
-def _resume(mission: Mission, by: Origin, text: str) -> str:
-    actions.resume_mission(mission.pk, by=by)
+def _resume(mission: Mission, asked: Asked) -> str:
+    actions.resume_mission(mission.pk, by=asked.by)
     return "asked to resume"
 
 
-def _priority(mission: Mission, by: Origin, text: str) -> str:
-    actions.set_priority(mission.pk, priority=number_of(text), by=by)
+def _priority(mission: Mission, asked: Asked) -> str:
+    actions.set_priority(mission.pk, priority=number_of(asked.text), by=asked.by)
     return "moved in the queue"
 
 
-def _rerun(mission: Mission, by: Origin, text: str) -> str:
-    actions.rerun_mission(mission.pk, by=by)
+def _rerun(mission: Mission, asked: Asked) -> str:
+    try:
+        actions.rerun_mission(mission.pk, by=asked.by, key=asked.key)
+    except actions.DrawnUp:
+        return "drawn up again already"
     return "drawn up again"
 
 
-def _cancel(mission: Mission, by: Origin, text: str) -> str:
-    said = actions.cancel_mission(mission.pk, by=by, reason=text)
+def _cancel(mission: Mission, asked: Asked) -> str:
+    said = actions.cancel_mission(mission.pk, by=asked.by, reason=asked.text)
     return {"aborted": "cancelled", "already ended": f"had ended ({ending(mission).lower()})"}.get(said, said)
 
 
@@ -133,15 +147,25 @@ def _asked(page: Any, request: HttpRequest, queryset: Any) -> HttpResponse | Non
 
 def _do(request: HttpRequest, bulk: Bulk, rows: Iterable[Mission], text: str) -> list[tuple[Mission, str, str]]:
     """Mission, what became of it (“refused” too), and why it was refused."""
-    done, by = [], by_user(request.user)
+    done, by, key = [], by_user(request.user), key_of(request)
+    seen = _seen(request)
     for mission in rows:
         try:
             if not access.may(request.user, bulk.permission, mission.site_id):
                 raise actions.Refused("You may not do this at its site.")
-            done.append((mission, bulk.run(mission, by, text), ""))
+            asked = Asked(by, text, seen.get(str(mission.pk)), key)
+            done.append((mission, bulk.run(mission, asked), ""))
         except (actions.Refused, Conflict) as error:
             done.append((mission, "refused", in_words(error)))
     return done
+
+
+def _seen(request: HttpRequest) -> dict[str, int]:
+    """Versions of the missions as the question showed them; in one field, as a form may have no more than 1,000."""
+    pairs = (pair.partition(":") for pair in request.POST.get(SEEN, "").split())
+    return {
+        pk: int(version) for pk, _, version in pairs if version.isascii() and version.isdigit() and len(version) < 10
+    }
 
 
 def _report(request: HttpRequest, bulk: Bulk, done: list[tuple[Mission, str, str]]) -> None:

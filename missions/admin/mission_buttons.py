@@ -1,5 +1,6 @@
 """What people may do to one mission: a table of buttons, each of which calls one action and reports in one sentence."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -9,9 +10,10 @@ from django.shortcuts import redirect
 
 from fleet.admin.pages import Button, seen_version
 from fleet.commit import Conflict
-from fleet.history import by_user
+from fleet.history import Origin, by_user
 from fleet.refusals import in_words
 from missions import actions
+from missions.admin.once import key_of, say_again
 from missions.models import FINAL, Mission, State
 from missions.plans import LEAST_PRIORITY, MOST_PRIORITY
 from missions.wording import ending, is_open
@@ -32,6 +34,12 @@ def run_now(request: HttpRequest, mission_id: UUID) -> str:
         messages.warning(request, f"Not run: {in_words(error)}")
         return ""
     return f"{said[:1].upper()}{said[1:].rstrip('.')}."
+
+
+def again(request: HttpRequest, mission_id: UUID, run: bool) -> str:
+    """An earlier click has drawn it up. Should this one want it run and that one not, it is run now."""
+    waits = Mission.objects.filter(pk=mission_id, queued_at=None, dispatched_at=None, state=State.PENDING).exists()
+    return f"Your first click has drawn it up already: this is it. {run_now(request, mission_id) if run and waits else ''}".strip()
 
 
 def _approve(request: HttpRequest, mission: Mission) -> str:
@@ -88,20 +96,28 @@ def _priority(request: HttpRequest, mission: Mission) -> str:
 
 
 def _rerun(request: HttpRequest, mission: Mission) -> HttpResponse:
-    return _made(request, actions.rerun_mission(mission.pk, by=by_user(request.user)), "change")
+    return _made(request, lambda by, key: actions.rerun_mission(mission.pk, by=by, key=key), "change")
 
 
 def _rerun_unfinished(request: HttpRequest, mission: Mission) -> HttpResponse:
-    return _made(request, actions.rerun_mission(mission.pk, by=by_user(request.user), unfinished=True), "change")
+    def make(by: Origin, key: str) -> UUID:
+        return actions.rerun_mission(mission.pk, by=by, unfinished=True, key=key)
+
+    return _made(request, make, "change")
 
 
 def _clone(request: HttpRequest, mission: Mission) -> HttpResponse:
-    return _made(request, actions.clone_mission(mission.pk, by=by_user(request.user)), "edit")
+    return _made(request, lambda by, key: actions.clone_mission(mission.pk, by=by, key=key), "edit")
 
 
-def _made(request: HttpRequest, pk: UUID, page: str) -> HttpResponse:
-    """To the new mission, or straight to its form."""
-    messages.success(request, "This is the new mission. It moves nothing until it is run.")
+def _made(request: HttpRequest, make: Callable[[Origin, str], UUID], page: str) -> HttpResponse:
+    """To the new mission, or straight to its form. Made once, however often it was clicked."""
+    try:
+        pk = make(by_user(request.user), key_of(request))
+        messages.success(request, "This is the new mission. It moves nothing until it is run.")
+    except actions.DrawnUp as known:
+        pk = known.mission_id
+        say_again(request)
     return redirect(f"admin:missions_mission_{page}", pk)
 
 
@@ -151,16 +167,16 @@ BUTTONS = (
     ),
     Button(
         "rerun", "Rerun…", "missions.add_mission", _rerun, shown=lambda m: m.state in FINAL, yes="Make the new mission",
-        confirm="Makes a new mission with all {row.steps_n} steps. This one stays as it ended.",
+        confirm="Makes a new mission with all {row.steps_n} steps. This one stays as it ended.", once=True,
     ),
     Button(
         "rerun_unfinished", "Rerun unfinished…", "missions.add_mission", _rerun_unfinished, shown=_partly_done,
         confirm="Makes a new mission with the {left} steps that were not completed. This one stays as it ended.",
-        yes="Make the new mission",
+        yes="Make the new mission", once=True,
     ),
     Button(
         "clone", "Clone…", "missions.add_mission", _clone, yes="Make the new mission",
-        confirm="Makes a new mission with the same {row.steps_n} steps, to be edited and run. This one stays as it is.",
+        confirm="Makes a new mission with the same {row.steps_n} steps, to be edited and run. This one stays as it is.", once=True,
     ),
     Button(
         "cancel", "Cancel…", "missions.cancel_mission", _cancel, shown=is_open, look="danger", asks="Reason",

@@ -14,7 +14,8 @@ from fleet.admin.timeline import timeline
 from fleet.history import by_user
 from fleet.refusals import to_field
 from missions import actions, templates
-from missions.admin.mission_buttons import run_now
+from missions.admin.mission_buttons import again, run_now
+from missions.admin.once import key_of
 from missions.choices import choices_for
 from missions.command_types import TYPES
 from missions.models import Template
@@ -134,7 +135,11 @@ class TemplateAdmin(PageAdmin):
 
     def _make(self, request: HttpRequest, row: Template, form: UseForm) -> HttpResponse:
         by, robot = by_user(request.user), form.cleaned_data["robot"] or None
-        pk = templates.mission_of_template(row.pk, form.values(), by=by, robot=robot)
+        try:
+            pk = templates.mission_of_template(row.pk, form.values(), by=by, robot=robot, key=key_of(request))
+        except actions.DrawnUp as known:
+            messages.info(request, again(request, known.mission_id, "_run" in request.POST))
+            return redirect(reverse("admin:missions_mission_change", args=[known.mission_id]))
         more = run_now(request, pk) if "_run" in request.POST else "It moves nothing until it is run."
         messages.success(request, f"It is drawn up. {more}".strip())
         return redirect(reverse("admin:missions_mission_change", args=[pk]))

@@ -22,9 +22,10 @@ from fleet.admin.timeline import ago
 from fleet.history import by_user
 from missions import actions
 from missions.admin.bulk import offered
-from missions.admin.mission_buttons import BUTTONS, run_now
+from missions.admin.mission_buttons import BUTTONS, again, run_now
 from missions.admin.mission_list import MissionList, ShownFilter, daily
 from missions.admin.mission_page import page_context
+from missions.admin.once import key_of
 from missions.choices import choices_for
 from missions.forms import blank, bound, check, filled_in, problems
 from missions.models import FINAL, Importance, Mission, Outcome, State, Step
@@ -157,7 +158,13 @@ class MissionAdmin(PageAdmin):
         said, by = dict(forms["form"].cleaned_data), by_user(request.user)
         version, said["steps"] = said.pop("version"), forms["steps"].steps()
         if row is None:
-            pk, sentence = actions.draft_mission(**said, by=by), f"“{said['title']}” is drawn up."
+            try:
+                pk, sentence = (
+                    actions.draft_mission(**said, by=by, key=key_of(request)),
+                    f"“{said['title']}” is drawn up.",
+                )
+            except actions.DrawnUp as known:
+                return known.mission_id, again(request, known.mission_id, run)
         else:
             if version is None:
                 raise actions.Refused("This form is out of date: look at the mission again, then edit it.")

@@ -1,0 +1,12 @@
+"""Template tag: a new key for each page that makes missions (missions/admin/once.py)."""
+
+import secrets
+
+from django import template
+
+register = template.Library()
+
+
+@register.simple_tag
+def once() -> str:
+    return secrets.token_hex(16)
