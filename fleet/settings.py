@@ -189,12 +189,16 @@ KEEP_DAYS = {
     "webhooks": number("DROVER_KEEP_WEBHOOKS_DAYS", 7),
     "requests": number("DROVER_KEEP_REQUESTS_DAYS", 7),
     "sign_ins": number("DROVER_KEEP_SIGN_INS_DAYS", 90),
+    "dead_letters": number("DROVER_KEEP_DEAD_LETTERS_DAYS", 365),  # those that are settled
     "expired": 0,
 }
 if too_short := [name for name, days in KEEP_DAYS.items() if days < 1 and name != "expired"]:
     raise ImproperlyConfigured(f"DROVER_KEEP_{too_short[0].upper()}_DAYS must be at least 1.")
 ROBOT_EVENTS_PER_S = max(1, number("DROVER_ROBOT_EVENTS_PER_S", 200))  # critical ones; more have to wait
 DISK_LOW_MB = number("DROVER_DISK_LOW_MB", 1024)  # warn when less is free on the disk of a store on this machine
+DEAD_LETTERS_PER_ROBOT = number(
+    "DROVER_DEAD_LETTERS_PER_ROBOT", 500
+)  # invalid ones that wait for a person; more are counted
 KEEP_ROBOT_SESSIONS = max(100, number("DROVER_KEEP_ROBOT_SESSIONS", 1000))  # a welcome tells 100
 
 PASSWORD_MIN = 12  # characters; long beats odd, so nothing is said about digits and signs

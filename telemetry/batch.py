@@ -17,11 +17,11 @@ import psycopg
 from django.db import connection, transaction
 
 from fleet import logs
-from missions.alert_rules import buried
 from missions.ledger import Ledger
 from missions.letters import Settled, claim, settle
 from missions.models import Direction
 from telemetry import metrics, translate, watermarks
+from telemetry.burying import Letter, bury
 from telemetry.partitions import hold
 from telemetry.protocol import Bad, Up, decode_up
 from telemetry.stream import Entry
@@ -38,6 +38,7 @@ class _Message:
     up: Up | None  # None: not even the envelope can be read
     verdict: str = ""
     reason: str = ""  # why it is a dead letter
+    invalid: bool = False  # nobody can ever apply it
     tries: int = 0
     says: str = ""  # of a requeued letter: where its mission stands now
 
@@ -142,8 +143,10 @@ def _read(entry: Entry) -> _Message:
     try:
         up = decode_up(entry.raw)
     except Bad as bad:
-        return _Message(entry, bad.envelope, reason=str(bad))
-    return _Message(entry, up, reason="" if up.robot == entry.robot_id else f"it speaks for {up.robot}")
+        return _Message(entry, bad.envelope, reason=str(bad), invalid=True)
+    if up.robot != entry.robot_id:
+        return _Message(entry, up, reason=f"it speaks for {up.robot}", invalid=True)
+    return _Message(entry, up)
 
 
 def _tell(messages: list[_Message], now: datetime) -> None:
@@ -180,18 +183,7 @@ def _settle(cursor: Any, letters: list[_Message], now: datetime) -> None:
 def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
     if not messages:
         return
-    dead = [m for m in messages if m.reason]
-    if dead:
-        cursor.executemany(
-            "INSERT INTO missions_deadletter (direction, robot_id, msg_id, kind, body, reason, tries, created_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-            [
-                (Direction.IN.value, m.entry.robot_id, m.entry.msg_id, m.up.type if m.up else "", _text(m.entry.raw),
-                 _no_nul(m.reason), m.tries, now)
-                for m in dead
-            ],
-        )  # fmt: skip
-        buried([(m.entry.robot_id, m.up.type if m.up else "", m.reason) for m in dead], now)
+    bury(cursor, [_letter(m) for m in messages if m.reason], now)
     watermarks.move(cursor, [(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up])
     rows = [
         (m.entry.robot_id, m.entry.msg_id, *_number(m), m.final, m.entry.received_at)
@@ -203,6 +195,11 @@ def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
         " AS k(robot_id, msg_id, session, seq, verdict, received_at)",
         [now, *(list(column) for column in zip(*rows, strict=True))],
     )
+
+
+def _letter(m: _Message) -> Letter:
+    kind = m.up.type if m.up else ""
+    return Letter(m.entry.robot_id, m.entry.msg_id, kind, _text(m.entry.raw), _no_nul(m.reason), m.tries, m.invalid)
 
 
 def _report(dead: list[_Message]) -> None:

@@ -37,6 +37,8 @@ RULES: tuple[Rule, ...] = (
     Rule("fleet_alertmail", "t.due_at", "mail",
          "EXISTS (SELECT FROM fleet_alert a WHERE a.id = t.alert_id AND a.cleared_at < %(until)s)"),
     Rule("telemetry_sending", "t.created_at", "webhooks", "t.state <> 'open'"),
+    Rule("missions_deadletter", "coalesce(t.settled_at, t.discarded_at, t.created_at)", "dead_letters",
+         "t.state IN ('applied', 'discarded')", scattered=True),  # the others: DROVER_DEAD_LETTERS_PER_ROBOT, and people
     Rule("fleet_apirequest", "t.created_at", "requests"),
     Rule("fleet_sessionrecord", "t.last_seen_at", "sign_ins",
          "NOT EXISTS (SELECT FROM django_session s WHERE s.session_key = t.key AND s.expire_date > now())",
@@ -75,7 +77,6 @@ HISTORY = {
     "fleet_apitoken": "folded from the history",
     "telemetry_tally": "counted from the history, a few rows an hour",
     "missions_letterdecision": "folded from the history",
-    "missions_deadletter": "a person decides about each; invalid ones of a robot are counted above a limit",
 }
 
 # one row per thing that people set up

@@ -73,6 +73,18 @@ def test_sign_ins_go_once_nobody_is_signed_in_with_them(admin_person):
     assert set(SessionRecord.objects.values_list("key", flat=True)) == {"signed-in", "lately"}
 
 
+def test_dead_letters_go_once_they_are_settled_for_long():
+    for number, (state, at) in enumerate(
+        [("applied", OLD), ("discarded", OLD), ("open", OLD), ("failed", OLD), ("requeued", OLD), ("applied", NOW)]
+    ):
+        DeadLetter.objects.create(
+            direction="in", robot_id="RB-001", msg_id=uuid4(), body="{}", reason=str(number), created_at=OLD, state=state,
+            settled_at=at,
+        )  # fmt: skip
+    assert tidy() == {"missions_deadletter": 2}
+    assert set(DeadLetter.objects.values_list("reason", flat=True)) == {"2", "3", "4", "5"}
+
+
 def test_failed_tries_go_by_the_time_in_their_entry():
     for at in (OLD, NOW):
         FailedTry.objects.create(partition=0, entry=f"{int(at.timestamp() * 1000)}-3", tries=1)
