@@ -49,13 +49,17 @@ class Completed(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """`mission` and `dispatch_no` name the dispatch that the robot works on or, with `ended`, the last one it knows."""
+    """`mission` and `dispatch_no` name the dispatch that the robot works on or, with `ended`, the last one it knows.
+
+    `completed`: numbers of the steps of that dispatch that it has completed, whether or not it said so before.
+    """
 
     mode: Mode
     mission: UUID | None = None
     dispatch_no: DispatchNo | None = None
     step: StepNo | None = None
     ended: Ended = ""
+    completed: Annotated[tuple[StepNo, ...], Meta(max_length=100)] = ()
     reply_to: UUID | None = None
 
 
