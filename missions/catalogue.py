@@ -48,9 +48,16 @@ _PLAN = (
 )
 _STEP_BEGINS = "current_step steps.attempt steps.started_at step_due_at"
 _ASKED = "asked_at asked_for answer_due_at"
+_RETRY = "retry_for retry_due_at"
+_STEP_ENDS = (
+    "steps.outcome steps.ended_at steps.result steps.claimed step_due_at finished_due_at step_left_s gap_due_at "
+    f"{_ASKED} {_RETRY}"
+)
+_STOPS = f"step_left_s mission_left_s step_due_at mission_due_at finished_due_at retry_due_at gap_due_at {_ASKED}"
+_GOES_ON = "step_left_s mission_left_s step_due_at mission_due_at finished_due_at retry_due_at gap_due_at"
 _ENDS = (
     "ended_at stop_confirmed queued_due_at expires_due_at undelivered_due_at accepted_due_at step_due_at finished_due_at mission_due_at answer_due_at "
-    "stop_due_at robot_lost_due_at paused_due_at paused_at step_left_s mission_left_s"
+    "stop_due_at robot_lost_due_at paused_due_at held_due_at gap_due_at paused_at held_at robot_lost_at step_left_s mission_left_s"
 )
 _STOP = "abort_reason abort_detail stop_requested_at stop_requested_by stop_due_at"
 
@@ -58,16 +65,17 @@ _STOP = "abort_reason abort_detail stop_requested_at stop_requested_by stop_due_
 kind("mission.drafted", "Drawn up: {title}", f"{_PLAN} created_at created_by origin origin_kind template_id")
 kind("mission.started", "Accepted by the robot; step 1 begins", transition="start",
      sets=f"started_at mission_due_at expires_due_at undelivered_due_at accepted_due_at delivered_at {_STEP_BEGINS} "
-          "mission_left_s step_left_s")  # fmt: skip
+          f"mission_left_s step_left_s {_ASKED}", notes="inferred")  # fmt: skip
 kind("mission.step_completed", "Step {step} completed {result}", transition="complete_step",
-     sets=f"steps.outcome steps.ended_at steps.result steps.claimed step_due_at finished_due_at step_left_s {_ASKED}",
-     notes="step")  # fmt: skip
+     sets=f"{_STEP_ENDS} steps.inferred", notes="step inferred")  # fmt: skip
+kind("mission.step_skipped", "Step {step} skipped: {because}", transition="complete_step", sets=_STEP_ENDS,
+     notes="step because")  # fmt: skip
 kind("mission.step_started", "Step {step} begins", transition="next_step", sets=f"{_STEP_BEGINS} step_left_s")
-kind("mission.succeeded", "Finished by the robot", transition="succeed", sets=f"{_ENDS} {_ASKED} robot_lost_at",
+kind("mission.succeeded", "Finished by the robot", transition="succeed", sets=f"{_ENDS} {_ASKED} {_RETRY}",
      notes="inferred")  # fmt: skip
 kind("mission.aborted", "Aborted: {abort_reason} ({abort_detail})", transition="abort",
      but=(("stop_confirmed", False, f"{ABORTED_UNCONFIRMED}: {{abort_reason}} ({{abort_detail}})"),),
-     sets=f"{_ENDS} {_ASKED} abort_reason abort_detail robot_lost_at")  # fmt: skip
+     sets=f"{_ENDS} {_ASKED} {_RETRY} abort_reason abort_detail")  # fmt: skip
 
 # facts beside the state
 kind(
@@ -84,38 +92,54 @@ kind("mission.dependency_failed", "“{title}”, which it depends on, did not s
 kind(
     "mission.dispatched",
     "Dispatched to {robot}",
-    "dispatch_no dispatched_at queued_due_at undelivered_due_at accept_tries",
+    "dispatch_no dispatched_at queued_due_at undelivered_due_at accept_tries timings",
     notes="robot",
 )
 kind("mission.delivered", "The robot has the assignment", "delivered_at undelivered_due_at accepted_due_at")
 kind("mission.undelivered", "Assignment not delivered yet; the link is down or the robot does not answer",
-     "undelivered_due_at")  # fmt: skip
-kind("mission.accept_waits", "No answer to the assignment; the robot is not online", "accepted_due_at")
+     f"undelivered_due_at untaken_looks {_ASKED}")  # fmt: skip
+kind("mission.accept_waits", "No answer to the assignment; the robot is not online, or stopped", "accepted_due_at")
 kind("mission.accept_timeout", "No answer to the assignment; sent again (try {accept_tries})",
-     "accepted_due_at accept_tries")  # fmt: skip
+     f"accepted_due_at accept_tries {_ASKED}")  # fmt: skip
 kind("mission.step_timeout", "Step {step} took too long", f"step_due_at {_ASKED}", notes="step")
 kind("mission.finish_timeout", "All steps done, but no word that it has finished", f"finished_due_at {_ASKED}")
 kind("mission.timeout", "The mission took too long", f"mission_due_at {_ASKED}")
 kind("mission.idle_reported", "The robot says that it is idle; asked about this mission", _ASKED)
-kind("mission.answered", "The robot says: {says}", f"{_ASKED} finished_due_at", notes="says")
+kind("mission.receipt_missing", "No word of step {step}, although later ones came", "gap_due_at", notes="step")
+kind(
+    "mission.receipt_asked", "Asked about step {step}, of which only the robot's own word counts", _ASKED, notes="step"
+)
+kind("mission.answered", "The robot says: {says}", f"{_ASKED} finished_due_at accepted_due_at", notes="says")
+kind("mission.retry_planned", "Step {step} will be tried again: {because}",
+     f"steps.failed_attempts steps.result steps.claimed step_due_at step_left_s gap_due_at {_ASKED} {_RETRY}",
+     notes="step because")  # fmt: skip
+kind("mission.step_retried", "Step {step} is tried again, attempt {attempt}",
+     f"steps.attempt steps.started_at step_due_at step_left_s {_RETRY}", notes="step because")  # fmt: skip
 kind("mission.step_failed", "Step {step} failed: {result}",
-     "steps.outcome steps.ended_at steps.result steps.claimed step_due_at", notes="step")  # fmt: skip
+     _STEP_ENDS, notes="step")  # fmt: skip
 kind("mission.receipt_early", "Came before its turn: {says}",
-     "steps.claimed steps.result finish_claimed_at", notes="says")  # fmt: skip
+     "steps.claimed steps.result finish_claimed_at gap_due_at", notes="says")  # fmt: skip
 kind("mission.pause_requested", "Pause asked for by {by}", notes="by")
 kind("mission.resume_requested", "Resume asked for by {by}", notes="by")
-kind("mission.paused", "Paused by the robot", "paused_at paused_due_at step_left_s mission_left_s step_due_at "
-     f"mission_due_at finished_due_at word_session word_seq {_ASKED}")  # fmt: skip
-kind("mission.resumed", "Resumed by the robot", "paused_at paused_due_at step_left_s mission_left_s step_due_at "
-     "mission_due_at finished_due_at word_session word_seq")  # fmt: skip
+kind("mission.paused", "Paused by the robot", f"paused_at paused_due_at word_session word_seq {_STOPS}")
+kind("mission.resumed", "Resumed by the robot", f"paused_at paused_due_at word_session word_seq {_GOES_ON}")
 kind("mission.paused_long", "Still paused", "paused_due_at")
+kind("mission.held", "Its robot is stopped: its clocks stand still", f"held_at held_due_at {_STOPS}")
+kind("mission.released", "Its robot is released", f"held_at held_due_at {_GOES_ON}")
+kind("mission.held_long", "Its robot is still stopped", "held_due_at")
 kind("mission.stop_requested", "Stopping: {abort_reason} ({abort_detail})",
      f"{_STOP} expires_due_at undelivered_due_at accepted_due_at step_due_at mission_due_at finished_due_at robot_lost_due_at "
-     f"{_ASKED}")  # fmt: skip
+     f"gap_due_at {_ASKED} {_RETRY}")  # fmt: skip
 kind("mission.stop_resent", "Stop sent again", "stop_due_at")
-kind("mission.robot_lost", "The robot went offline", "robot_lost_at robot_lost_due_at")
-kind("mission.robot_lost_timeout", "The robot stayed offline too long", "robot_lost_due_at")
-kind("mission.robot_back", "The robot is back", "robot_lost_at robot_lost_due_at")
+kind("mission.robot_lost", "The robot went offline", f"robot_lost_at robot_lost_due_at {_STOPS}")
+kind("mission.robot_lost_timeout", "The robot stayed offline too long: {then}", "robot_lost_due_at", notes="then")
+kind("mission.robot_back", "The robot is back", f"robot_lost_at robot_lost_due_at {_GOES_ON}")
+kind("mission.hand_over_proposed", "Another robot could go on with it, if a person says so: {why}", notes="why")
+kind("mission.hand_over_decided", "To be handed over, says {by}", "hand_over_at", notes="by")
+kind("mission.handed_over", "Another mission goes on with it", "handed_over_to", notes="steps_left")
+kind("mission.hand_over_dropped", "Not handed over: {why}", "hand_over_at", notes="why")
+kind("mission.dependency_moved", "Comes after “{title}” instead, which goes on with what it came after",
+     "dependencies.on_id", notes="title")  # fmt: skip
 kind("mission.stop_confirmed_late", "The robot says, after all, that it has stopped", "stop_confirmed", notes="says")
 kind("mission.late_receipt", "Too late to count: {says}", notes="says")
 

@@ -108,7 +108,7 @@ def send(run: Run, now: datetime) -> bool:
     change = new(AGGREGATES["mission"], uuid4())
     change.origin = POLICY
     decide(change, facts.DrawUp(*_plan(run)), now)
-    decide(change, facts.Dispatch(robot.row.name, frames(change)), now)
+    decide(change, facts.Dispatch(robot.row.name, frames(change), ledger.timings(run.robot.id)), now)
     ledger.missions[change.row.pk] = change
     ledger.commit()
     return True

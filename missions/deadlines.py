@@ -12,13 +12,19 @@ KINDS = (
     ("expires", "abort it, because it has not started"),
     ("undelivered", "say so; the assignment waits for the robot's link"),
     ("accepted", "send the assignment again; after 5 tries stop and abort as undeliverable"),
-    ("step", "ask about the step, then stop and abort with reason timeout"),
+    (
+        "step",
+        "ask about the step, then do as its policy says: try again, skip it, or stop and abort with reason timeout",
+    ),
+    ("retry", "try the step again"),
+    ("gap", "take what is missing as done where that may be inferred, else ask about it"),
     ("finished", "ask whether it has finished, then end the mission by the answer"),
     ("mission", "ask about the mission, then stop and abort with reason timeout"),
     ("answer", "go on without the robot's answer"),
-    ("stop", "abort without confirmation and hold the robot"),
-    ("robot_lost", "stop and abort with reason robot fault"),
+    ("stop", "tell the robot to stop again; at last abort without confirmation and hold the robot"),
+    ("robot_lost", "do as the policy for robots that are offline says: stop and abort, wait on, or hand over"),
     ("paused", "say that it is still paused"),
+    ("held", "say that its robot is still stopped"),
 )
 
 

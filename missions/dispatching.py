@@ -50,7 +50,7 @@ def carry_out(
         if choice := decision.choice:
             because = choice.because[:1000]
             ledger.tell_mission(mission_id, facts.ChooseRobot(robot_id, because, choice.refused), origin)
-        ledger.tell_mission(mission_id, facts.Dispatch(robot.name, frames(change)), origin)
+        ledger.tell_mission(mission_id, facts.Dispatch(robot.name, frames(change), ledger.timings(robot_id)), origin)
         ledger.running[robot_id] = mission_id
         done.append(mission_id)
     ledger.commit()

@@ -1,6 +1,7 @@
 """What can be told to a mission: receipts of its robot, requests of people, and passed deadlines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -69,11 +70,15 @@ class Finished(Receipt):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """robot.state: what the robot is at. `named` is true when it names this very dispatch."""
+    """robot.state: what the robot is at. `named` is true when it names this very dispatch.
+
+    `completed`: numbers of steps of this dispatch that it says it has completed.
+    """
 
     mode: str
     named: bool
     ended: str = ""
+    completed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,34 @@ class RobotLost:
 @dataclass(frozen=True, slots=True)
 class RobotBack:
     pass
+
+
+@dataclass(frozen=True, slots=True)
+class RobotHeld:
+    """People stopped its robot, since then."""
+
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RobotReleased:
+    """Its robot is no longer stopped by people."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Another robot shall go on with it."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """The mission `to` goes on with these steps of it; None: there is nothing to hand over, and why."""
+
+    to: UUID | None
+    steps: tuple[int, ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +197,24 @@ class DependencyFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class DependencyMoved:
+    """The mission `on` was handed over to the mission `to`, called `title`."""
+
+    on: UUID
+    to: UUID
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatch:
-    """`robot` is its name; `steps` are the step frames as the robot gets them, places resolved."""
+    """`robot` is its name; `steps` are the step frames as the robot gets them, places resolved.
+
+    `timings`: of its robot's brand (missions/timings.py).
+    """
 
     robot: str
     steps: list[dict[str, Any]]
+    timings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from fleet import decide as robot_rules
 from fleet.commit import commit, load
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
-from fleet.models import Brand, Command, CommandState, Presence
+from fleet.models import Brand, Command, CommandState, HoldKind, Presence
 from missions import decide as mission_rules
-from missions import facts
+from missions import facts, timings
 from missions.alert_rules import buried
 from missions.letters import bury_command
 from missions.models import OPEN, Mission, State
@@ -32,7 +32,7 @@ class Ledger:
     robots: dict[str, Change]
     missions: dict[UUID, Change]
     running: dict[str, UUID]
-    brands: dict[int, int] = field(default_factory=dict)  # brand → abandon_after_s, once somebody asked
+    brands: dict[int, Brand] = field(default_factory=dict)  # all of them, once somebody asked
 
     @classmethod
     def open(cls, robot_ids: Iterable[str] = (), mission_ids: Iterable[UUID] = (), *, now: datetime) -> "Ledger":
@@ -75,6 +75,7 @@ class Ledger:
         change.origin = origin
         verdict = robot_rules.decide(change, fact, at or self.now)
         self._presence_moved(change, before, origin, at)
+        self.hear_of_stop(robot_id, origin, at)
         if isinstance(fact, robot_rules.Faulted) and fact.danger and verdict is Verdict.APPLIED:
             self.tell_running(robot_id, facts.Danger(fact.text or fact.code), origin, at)
         return verdict
@@ -89,10 +90,31 @@ class Ledger:
         elif after == Presence.ONLINE:
             self.tell_running(change.row.pk, facts.RobotBack(), origin, at)
 
+    def hear_of_stop(self, robot_id: str, origin: Origin, at: datetime | None = None) -> None:
+        """Whether people stopped the robot, as its locked row says, is told to the mission that it has."""
+        mission_id = self.running.get(robot_id)
+        if mission_id is None:
+            return
+        since = [
+            hold.since
+            for hold in self.robots[robot_id].children["holds"].values()
+            if hold.kind == HoldKind.STOPPED and hold.released_at is None
+        ]
+        if bool(since) != (self.missions[mission_id].row.held_at is not None):
+            fact = facts.RobotHeld(min(since)) if since else facts.RobotReleased()
+            self.tell_mission(mission_id, fact, origin, at)
+
     def _abandon_after_s(self, brand_id: int) -> int:
+        return int(self._brand(brand_id).abandon_after_s)
+
+    def timings(self, robot_id: str) -> dict[str, Any]:
+        """Of the robot's brand, for a mission that is dispatched to it."""
+        return timings.of_brand(self._brand(self.robots[robot_id].row.brand_id))
+
+    def _brand(self, brand_id: int) -> Brand:
         """Read once for all brands: a whole fleet may go offline in one sweep."""
         if not self.brands:
-            self.brands = dict(Brand.objects.values_list("pk", "abandon_after_s"))
+            self.brands = Brand.objects.in_bulk()
         return self.brands[brand_id]
 
     def tell_mission(self, mission_id: UUID, fact: Any, origin: Origin, at: datetime | None = None) -> Verdict:

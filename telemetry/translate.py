@@ -46,6 +46,9 @@ _WORDS: dict[str, Callable[[Up], robots.Word]] = {
 }
 
 
+ABOUT_STOPS = Origin("policy", "stops", "stop of the robot", "stop of the robot")
+
+
 def missions_named(up: Up) -> set[UUID]:
     """Missions whose rows the message may change."""
     return {up.mission} if up.mission else set()
@@ -94,7 +97,8 @@ def _answer(ledger: Ledger, up: Up, origin: Origin, received_at: datetime) -> No
     running = ledger.running.get(up.robot)
     if running is not None:
         named = _names_its_mission(ledger, up)
-        answer = facts.Answered(up.data["mode"], named, up.data["ended"] if named else "")
+        about = (up.data["ended"], tuple(up.data["completed"])) if named else ("", ())
+        answer = facts.Answered(up.data["mode"], named, *about)
         ledger.tell_mission(running, answer, origin, received_at)
 
 
@@ -127,6 +131,8 @@ def due(ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None 
     """Fire the deadlines of one mission that passed before `until` (default: now), the earliest first."""
     mission = ledger.missions[mission_id].row
     robot = ledger.robots.get(mission.robot_id)
+    if robot is not None:  # a stop that it has not heard of yet may have stopped its clocks
+        ledger.hear_of_stop(mission.robot_id, ABOUT_STOPS, now)
     online = robot is not None and robot.row.presence == "online"
     for deadline in deadlines(mission):
         if deadline.due_at <= (until or now):

@@ -131,10 +131,10 @@ def take_over_times(wounds: list[dict]) -> list[float]:
 
 
 def test_the_mission_of_a_robot_killed_for_good_ends_by_policy_and_the_robot_is_on_hold(site, brand, start_worker):
-    edit_brand(brand.pk, suspect_after_s=1, offline_after_s=2, abandon_after_s=1, by=SYSTEM)
+    edit_brand(brand.pk, suspect_after_s=1, offline_after_s=2, abandon_after_s=1, stop_s=3, by=SYSTEM)
     [mission] = fleet_of(site, brand, 1, 2)
     cast = Cast()
-    start_worker(grace_s=0.5, set={"missions.decide.STOP_S": 3, "missions.decide.STOP_RESEND_S": 1})
+    start_worker(grace_s=0.5)
     cast.play([message(mission.robot_id, "mission.accepted", 1, mission=mission)])  # its last words
     eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing", 10)
     eventually(lambda: Mission.objects.get(pk=mission.pk).state == "aborted", 20)

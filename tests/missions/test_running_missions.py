@@ -12,10 +12,10 @@ from fleet.history import by_user
 from fleet.models import ApiToken, Brand, Event
 from fleet.tokens import by_token, issue_token
 from missions import actions
-from missions.decide import WAITS_LONG_S
 from missions.facts import Accepted, Cancel, Cancelled, Delivered, Finished, StepCompleted, StepFailed
 from missions.ledger import Ledger
 from missions.models import Mission
+from missions.timings import WAITS_LONG_S
 from missions.waiting import why_waiting
 from tests.actors import STEPS, SYSTEM, tell
 
