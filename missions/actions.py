@@ -18,7 +18,7 @@ from fleet.commit import Conflict, commit, new
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Event, Hold, Robot, Site
-from missions import facts, plans, step_policy, waiting
+from missions import facts, handing_over, plans, step_policy, waiting
 from missions.decide import decide
 from missions.dispatching import LOST_RACES, carry_out, decisions, frames
 from missions.ledger import Ledger
@@ -210,7 +210,8 @@ def dispatch_mission(mission_id: UUID, *, by: Origin, version: int | None = None
         found = standing([mission]).missions[mission_id]
         if reason := obstacle(found, ledger.now, insist=True):
             raise Refused(str(reason))
-        ledger.tell_mission(mission_id, facts.Dispatch(mission.robot.name, frames(change)), by)
+        dispatch = facts.Dispatch(mission.robot.name, frames(change), ledger.timings(mission.robot_id))
+        ledger.tell_mission(mission_id, dispatch, by)
 
     try:
         _on(mission_id, dispatch)
@@ -260,6 +261,22 @@ def resume_mission(mission_id: UUID, *, by: Origin, version: int | None = None) 
         ledger.tell_mission(mission_id, facts.Resume(by.actor_name), by)
 
     _on(mission_id, resume)
+
+
+def hand_over_mission(mission_id: UUID, *, by: Origin) -> UUID | None:
+    """Take it from its robot; what is left of it becomes a new mission for another. That one, if it could be made at once.
+
+    The robot is told to stop first, as when it is cancelled; the new mission follows when the old one has ended.
+    """
+
+    def hand_over(ledger: Ledger, change: Change) -> None:
+        _running(change)
+        ledger.tell_mission(mission_id, facts.HandOver(by.actor_name), by)
+
+    _on(mission_id, hand_over)
+    with transaction.atomic():
+        made = handing_over.carry_out([mission_id], _now(), by=by)
+    return made[0] if made else None
 
 
 # --- rules they share

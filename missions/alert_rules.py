@@ -47,6 +47,14 @@ rule(
     ("mission.robot_back", *_ENDED), urgent=important,
 )  # fmt: skip
 rule(
+    "hand_over", Severity.WARNING, "“{title}” could be handed over from {robot_id}, which is offline; {why}",
+    "mission.hand_over_proposed", ("mission.robot_back", "mission.hand_over_decided", *_ENDED), urgent=important,
+)  # fmt: skip
+rule(
+    "held_long", Severity.WARNING, "“{title}” waits: {robot_id} is still stopped", "mission.held_long",
+    ("mission.released", *_ENDED), urgent=important,
+)  # fmt: skip
+rule(
     "paused_long", Severity.WARNING, "“{title}” on {robot_id} is paused for long", "mission.paused_long",
     ("mission.resumed", *_ENDED), urgent=important,
 )  # fmt: skip

@@ -63,14 +63,14 @@ def plan(missions: Iterable[MissionFacts], robots: Collection[RobotFacts], now: 
     known = {robot.id: robot for robot in robots}
     free = {pk: robot for pk, robot in known.items() if not (robot.running or robot.held or robot.retired)}
     chargers: set[tuple[int, str]] = set()
-    in_vain: set[tuple[int, frozenset[str], bool]] = set()  # what no robot that is left can take
+    in_vain: set[tuple[int, frozenset[str], bool, str]] = set()  # what no robot that is left can take
     found: list[Decision] = []
     for mission in sorted(missions, key=order):
         if mission_obstacle(mission, now) or (mission.site_id, mission.charger) in chargers:
             continue
         if mission.robot is not None:
             decision = _named(mission, free.get(mission.robot.id))
-        elif (kind := (mission.site_id, mission.commands, mission.important)) in in_vain:
+        elif (kind := (mission.site_id, mission.commands, mission.important, mission.not_robot)) in in_vain:
             continue
         else:
             decision = _unnamed(mission, free, known)

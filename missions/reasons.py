@@ -54,7 +54,7 @@ class MissionFacts:
     """What counts of a mission. `robot` is the one that was named, if any.
 
     `after`: (title, state) of missions that it depends on and that have not succeeded. `ahead`: how many are before it
-    in the same queue, the last of them called `behind`. `charger_taken_by`: title of the mission that charges there.
+    in the same queue, the last of them called `behind`. `charger_taken_by`: title of the mission that charges there. `not_robot`: it was handed over from that one.
     """
 
     id: str
@@ -79,6 +79,7 @@ class MissionFacts:
     ahead: int = 0
     behind: str = ""
     version: int = 0
+    not_robot: str = ""
 
 
 def why(mission: MissionFacts, now: datetime, candidates: Iterable[RobotFacts] = ()) -> str:
@@ -144,6 +145,7 @@ _ROBOT: tuple[
         lambda r, m: f"cannot {' and '.join(sorted(m.commands - r.capabilities))}",
         "Choose another robot.",
     ),
+    (lambda r, m: r.id == m.not_robot, lambda r, m: "had it before", "Name it if it shall have it again."),
     (lambda r, m: bool(r.held), lambda r, m: f"is on hold. {r.held}", "Release the hold first."),
     (lambda r, m: bool(r.running), lambda r, m: _busy(r), "Dispatch this one when that has ended."),
     (lambda r, m: r.presence == Presence.OFFLINE, lambda r, m: f"is offline{_since(r)}", "Dispatch when it is back."),

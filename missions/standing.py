@@ -10,7 +10,7 @@ from django.db.models import Q
 from fleet import live
 from fleet.models import Hold, HoldKind, Place, Robot
 from fleet.wording import clock
-from missions.models import QUEUED, RUNNING, Dependency, Importance, Mission, State, Step
+from missions.models import QUEUED, RUNNING, Dependency, Importance, Mission, OriginKind, State, Step
 from missions.queue import order
 from missions.reasons import MissionFacts, RobotFacts
 
@@ -32,7 +32,7 @@ class Standing:
 # columns of a mission that this module reads
 COLUMNS = (
     "pk", "title", "site_id", "robot_id", "state", "version", "priority", "importance", "dispatched_at", "delivered_at",
-    "stop_requested_at", "queued_at", "not_before", "expires_at", "needs_approval", "approved_at", "charger",
+    "stop_requested_at", "origin", "origin_kind", "queued_at", "not_before", "expires_at", "needs_approval", "approved_at", "charger",
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standi
     poses = _poses(rows, steps)
     line = _line(robots, anywhere)
     places = _places(line)
+    had_it = _had_it(rows)
     loads = {pk: len(waiting) for pk, waiting in line.items()}
     robots = {pk: replace(robot, load=loads.get(pk, 0)) for pk, robot in robots.items()}
     found = {}
@@ -70,7 +71,7 @@ def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standi
             unapproved=row.needs_approval and row.approved_at is None, after=tuple(after.get(row.pk, ())),
             charger=row.charger, charger_taken_by=running.get((row.site_id, row.charger), "") if row.charger else "",
             first_place=poses.get((row.site_id, first)), ahead=ahead, behind=behind,
-            version=row.version,
+            version=row.version, not_robot=had_it.get(row.origin, "") if row.origin_kind == OriginKind.HAND_OVER else "",
         )  # fmt: skip
     return Standing(found, robots)
 
@@ -135,6 +136,12 @@ def _steps(rows: list[Mission]) -> dict[UUID, list[tuple[str, dict[str, Any]]]]:
     for mission, command, params in steps.values_list("mission_id", "command", "params"):
         found.setdefault(mission, []).append((command, params))
     return found
+
+
+def _had_it(rows: list[Mission]) -> dict[UUID | None, str]:
+    """Robots from which missions were handed over: those that name none go to another."""
+    origins = [row.origin for row in rows if row.origin_kind == OriginKind.HAND_OVER and not row.robot_id]
+    return dict(Mission.objects.filter(pk__in=origins).values_list("pk", "robot_id")) if origins else {}
 
 
 def _after(rows: list[Mission]) -> dict[UUID, list[tuple[str, str]]]:

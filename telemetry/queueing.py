@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from fleet.history import Origin
-from missions import charging, facts
+from missions import charging, facts, handing_over
 from missions.dispatching import carry_out, decisions
 from missions.ledger import Ledger
 from missions.models import OPEN, Dependency, State
@@ -21,6 +21,7 @@ from missions.queue import Decision
 from telemetry.failures import Blame, blame
 from telemetry.partitions import hold
 from telemetry.stream import partition_of
+from telemetry.translate import ABOUT_STOPS
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,12 @@ SELECT
   (SELECT sum(version) FROM fleet_robot WHERE retired_at IS NULL),
   (SELECT count(*) FROM missions_mission WHERE state IN ({", ".join(f"'{state}'" for state in OPEN)})),
   (SELECT sum(version) FROM missions_mission WHERE state IN ({", ".join(f"'{state}'" for state in OPEN)}))"""
+
+_OPEN = ", ".join(f"'{state}'" for state in OPEN)
+_HEARD = f"""
+SELECT m.robot_id FROM missions_mission m WHERE m.dispatched_at IS NOT NULL AND m.state IN ({_OPEN})
+  AND (m.held_at IS NULL) = EXISTS (
+    SELECT 1 FROM fleet_hold h WHERE h.robot_id = m.robot_id AND h.kind = 'stopped' AND h.released_at IS NULL)"""
 
 
 class Queue:
@@ -57,7 +64,9 @@ class Queue:
             self._look_at = tick + LOOK_S
             self._skip = {key: until for key, until in self._skip.items() if until > tick}
         self._stand = stand
-        done = self._end_dependents(ready, now, tick)
+        done = self._hear_of_stops(ready, now, tick)
+        done |= self._hand_over(ready, now, tick)
+        done |= self._end_dependents(ready, now, tick)
         if stand[0]:
             done |= self._dispatch(ready, now, tick)
         if look:
@@ -74,14 +83,38 @@ class Queue:
             done |= self._try(p, ready[p], chosen, lambda d: d.mission.id, lambda many: carry_out(many, now), tick)
         return done
 
+    def _hear_of_stops(self, ready: dict[int, int], now: datetime, tick: float) -> bool:
+        """Clocks of a mission stand still while people have stopped its robot."""
+        mine: dict[int, list[str]] = {}
+        for robot_id in _stopped_or_released():
+            self._mine(ready, tick, mine, robot_id, f"stop {robot_id}", robot_id)
+        done = False
+        for p, robots in mine.items():
+            done |= self._try(p, ready[p], robots, lambda robot: f"stop {robot}", lambda many: _tell(many, now), tick)
+        return done
+
+    def _hand_over(self, ready: dict[int, int], now: datetime, tick: float) -> bool:
+        """What ended to be handed over becomes a new mission; the queue finds a robot for it."""
+        mine: dict[int, list[UUID]] = {}
+        for pk, robot_id in handing_over.waiting():
+            self._mine(ready, tick, mine, robot_id, str(pk), pk)
+        done = False
+        for p, missions in mine.items():
+            done |= self._try(p, ready[p], missions, str, lambda many: handing_over.carry_out(many, now), tick)
+        return done
+
     def _end_dependents(self, ready: dict[int, int], now: datetime, tick: float) -> bool:
-        """Missions whose dependency was aborted end as well: in their own partition, whoever aborted the other."""
+        """Missions whose dependency was aborted end as well: in their own partition, whoever aborted the other.
+
+        If that was handed over, they come after the mission that goes on with it.
+        """
         failed = Dependency.objects.filter(
             on__state=State.ABORTED, mission__state=State.PENDING, mission__dispatched_at=None
-        )  # fmt: skip
-        mine: dict[int, list[tuple[UUID, UUID, str]]] = {}
-        for pk, robot_id, on, title in failed.values_list("mission_id", "mission__robot_id", "on_id", "on__title"):
-            self._mine(ready, tick, mine, robot_id or str(pk), str(pk), (pk, on, title))
+        ).exclude(on__hand_over_at__isnull=False, on__handed_over_to=None)  # it is about to be handed over
+        mine: dict[int, list[tuple[UUID, UUID, str, UUID | None]]] = {}
+        columns = ("mission_id", "mission__robot_id", "on_id", "on__title", "on__handed_over_to")
+        for pk, robot_id, on, title, to in failed.values_list(*columns):
+            self._mine(ready, tick, mine, robot_id or str(pk), str(pk), (pk, on, title, to))
         done = False
         for p, rows in mine.items():
             done |= self._try(p, ready[p], rows, lambda row: str(row[0]), lambda many: _end(many, now), tick)
@@ -135,13 +168,31 @@ class Queue:
             return False
 
 
-def _end(rows: Iterable[tuple[UUID, UUID, str]], now: datetime) -> int:
-    wanted = {pk: (on, title) for pk, on, title in rows}
+def _stopped_or_released() -> list[str]:
+    """Robots with a mission that has not heard yet that they were stopped, or released. One statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HEARD)
+        return [robot_id for (robot_id,) in cursor.fetchall()]
+
+
+def _tell(robot_ids: list[str], now: datetime) -> bool:
+    ledger = Ledger.open(robot_ids, now=now)
+    for robot_id in ledger.robots:
+        ledger.hear_of_stop(robot_id, ABOUT_STOPS, now)
+    ledger.commit()
+    return True
+
+
+def _end(rows: Iterable[tuple[UUID, UUID, str, UUID | None]], now: datetime) -> int:
+    wanted = {pk: (on, title, to) for pk, on, title, to in rows}
     ledger = Ledger.open((), wanted, now=now)
     for pk in wanted.keys() & ledger.missions.keys():
-        on, title = wanted[pk]
-        origin = Origin("policy", "queue", "queue", f"queue:mission:{on} did not succeed")
-        ledger.tell_mission(pk, facts.DependencyFailed(on, title), origin)
+        on, title, to = wanted[pk]
+        origin = Origin(
+            "policy", "queue", "queue", f"queue:mission:{on} {'was handed over' if to else 'did not succeed'}"
+        )
+        fact = facts.DependencyMoved(on, to, title) if to else facts.DependencyFailed(on, title)
+        ledger.tell_mission(pk, fact, origin)
     ledger.commit()
     return len(ledger.missions)
 

@@ -110,6 +110,14 @@ def _clone(request: HttpRequest, mission: Mission) -> HttpResponse:
     return _made(request, lambda by, key: actions.clone_mission(mission.pk, by=by, key=key), "edit")
 
 
+def _hand_over(request: HttpRequest, mission: Mission) -> HttpResponse | str:
+    made = actions.hand_over_mission(mission.pk, by=by_user(request.user))
+    if made is None:
+        return f"Handing “{mission.title}” over… {mission.robot} is told to stop; then another robot goes on with the rest."
+    messages.success(request, "This is the mission that goes on with it. It is in the queue.")
+    return redirect("admin:missions_mission_change", made)
+
+
 def _made(request: HttpRequest, make: Callable[[Origin, str], UUID], page: str) -> HttpResponse:
     """To the new mission, or straight to its form. Made once, however often it was clicked."""
     try:
@@ -164,6 +172,13 @@ BUTTONS = (
         "pause", "Pause", "missions.pause_mission", _pause,
         shown=lambda m: m.state in (State.EXECUTING, State.STEP_COMPLETED) and not m.paused_at
         and not m.stop_requested_at,
+    ),
+    Button(
+        "hand_over", "Hand over…", "missions.cancel_mission", _hand_over,
+        shown=lambda m: is_open(m) and bool(m.dispatched_at) and not m.stop_requested_at,
+        confirm="{row.robot} is told to stop and loses it; what is left of it becomes a new mission for another robot. "
+        "If {row.robot} carries something, somebody has to see to that.",
+        yes="Hand it over",
     ),
     Button(
         "rerun", "Rerun…", "missions.add_mission", _rerun, shown=lambda m: m.state in FINAL, yes="Make the new mission",

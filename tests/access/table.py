@@ -276,7 +276,7 @@ LINES = {
     **button("fleet/robot", "retire reinstate issue revoke", ADMIN),
     "admin/missions/mission/<path:object_id>/now/": Line(get=here(EVERY_ROLE)),  # what an open page asks
     **button("missions/mission", "run withdraw approve priority dispatch pause resume cancel", STEER),
-    **button("missions/mission", "rerun rerun_unfinished clone", STEER),
+    **button("missions/mission", "rerun rerun_unfinished clone hand_over", STEER),
     "admin/missions/template/<path:object_id>/use/": Line(get=here(STEER), post=here(STEER)),
     **button("missions/template", "retire", STEER),
     **button("missions/deadletter", "requeue discard", STEER),

@@ -351,3 +351,28 @@ def test_many_missions_and_robots_and_whatever_may_happen(ready, clock, site, br
         if not Mission.objects.filter(state__in=OPEN).exists():
             break
     assert not Mission.objects.filter(state__in=OPEN).exists()
+
+
+def test_a_mission_hears_within_a_second_that_its_robot_is_stopped_and_released(ready, clock, dispatched):
+    tell(dispatched, Delivered(), Accepted(1), at=clock.now)
+    stop_robot("RB-001", by=SYSTEM, why="spill")
+    look(ready, clock)
+    held = get(dispatched.pk)
+    assert held.held_at is not None and (held.step_due_at, held.mission_due_at) == (None, None)
+    look(ready, clock)
+    assert get(dispatched.pk).version == held.version
+    release_robot("RB-001", by=SYSTEM)
+    look(ready, clock)
+    assert get(dispatched.pk).held_at is None and get(dispatched.pk).step_due_at is not None
+
+
+def test_the_worker_makes_what_goes_on_with_a_mission(ready, clock, dispatched, other_robot):
+    tell(dispatched, Delivered(), Accepted(1), at=clock.now)
+    actions.hand_over_mission(dispatched.pk, by=SYSTEM)
+    look(ready, clock)
+    assert get(dispatched.pk).handed_over_to is None
+    tell(dispatched, Cancelled(1), at=clock.now)
+    look(ready, clock)
+    look(ready, clock)
+    successor = get(get(dispatched.pk).handed_over_to)
+    assert (successor.robot_id, successor.origin) == ("RB-002", dispatched.pk)
