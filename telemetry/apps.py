@@ -9,19 +9,22 @@ class TelemetryConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models import Q
 
+        from fleet import irregular as port
         from fleet import live
         from fleet.access import PATH_TO_SITE
         from fleet.models import Robot
-        from telemetry import evidence, metrics, snapshots
+        from telemetry import evidence, irregular, metrics, snapshots
         from telemetry.live import dirty, revocation
         from telemetry.out import webhook_rules  # noqa: F401  (adds to the catalogue)
 
         live.source = snapshots.facts
+        port.source = irregular.of_robot
         # as text: of a name that is no robot of theirs, those of some sites need not know
         PATH_TO_SITE["telemetry.knock"] = lambda sites: Q(robot__in=Robot.objects.filter(site__in=sites).values("pk"))
         PATH_TO_SITE.update(
             {"telemetry.tally": "site", "telemetry.webhook": "site", "telemetry.sending": "webhook__site"}
         )
+        PATH_TO_SITE["telemetry.irregularity"] = "robot__site"
         dirty.connect()
         metrics.connect()
         revocation.connect()

@@ -20,7 +20,7 @@ from fleet import logs
 from missions.ledger import Ledger
 from missions.letters import Settled, claim, settle
 from missions.models import Direction
-from telemetry import metrics, translate, watermarks
+from telemetry import irregular, metrics, translate, watermarks
 from telemetry.burying import Letter, bury
 from telemetry.partitions import hold
 from telemetry.protocol import Bad, Up, decode_up
@@ -66,10 +66,12 @@ def apply(
     now: datetime,
     hook: Hook,
     doomed: tuple[str, int] | None = None,
+    redelivered: bool = False,
 ) -> set[UUID]:
     """Apply entries durably; the questions that they answer. Raises, and then nothing of it is kept.
 
-    `doomed` (reason, tries) makes all of them dead letters without another try.
+    `doomed` (reason, tries) makes all of them dead letters without another try. `redelivered`: a worker had them before,
+    so what is known already was not sent twice.
     """
     began = time.perf_counter()
     with transaction.atomic():
@@ -86,6 +88,7 @@ def apply(
                 _tell([m for m in messages if m.up and not m.reason], now)
                 _remember(cursor, fresh, now)
                 _settle(cursor, letters, now)
+            irregular.write(cursor, _irregular(fresh, [] if redelivered else read), now)
         hook("before_commit")
     took_s = time.perf_counter() - began
     metrics.BATCH_SECONDS.observe(took_s)
@@ -168,6 +171,21 @@ def _tell(messages: list[_Message], now: datetime) -> None:
 def _stands(ledger: Ledger, up: Up) -> str:
     mission = ledger.missions.get(up.mission) if up.mission else None
     return f"“{mission.row.title}” is now {mission.row.get_state_display().lower()}." if mission else ""
+
+
+def _irregular(fresh: list[_Message], read: list[_Message]) -> Counter[irregular.Key]:
+    """What is worth counting. `read`: what came, whose rest was known already; of a batch without any it costs nothing."""
+    found = Counter(
+        (m.entry.robot_id, irregular.kind_of(m.up.type if m.up else None), m.final)
+        for m in fresh if m.final in irregular.COUNTED
+    )  # fmt: skip
+    if len(read) > len(fresh):
+        new = {id(m) for m in fresh}
+        found.update(
+            (m.entry.robot_id, irregular.kind_of(m.up.type if m.up else None), irregular.DUPLICATE)
+            for m in read if id(m) not in new and not m.entry.letter
+        )  # fmt: skip
+    return found
 
 
 def _settle(cursor: Any, letters: list[_Message], now: datetime) -> None:

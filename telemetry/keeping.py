@@ -60,6 +60,7 @@ OTHERWISE = {
     "telemetry_workerprocess": "workers delete those that ended an hour ago",
     "telemetry_knock": "500 rows and 30 days at most, kept so by whoever writes them",
     "fleet_delivery": "goes with its command",
+    "telemetry_irregularity": "counts: one row per robot, kind of message and verdict",
     "fleet_outbox": "the relay deletes what it passed on",
 }
 

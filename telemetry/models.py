@@ -51,6 +51,25 @@ class ProcessedMessage(models.Model):
         indexes = [models.Index(fields=["robot_id", "session", "seq"], name="processed_seq")]
 
 
+class Irregularity(models.Model):
+    """Messages of one robot and kind that were not applied as usual, counted. A row of each at most."""
+
+    robot = models.ForeignKey(Robot, models.CASCADE, db_constraint=False)
+    kind = models.CharField(max_length=60, help_text="Type of the message; other: one that we do not know.")
+    verdict = models.CharField(max_length=20, help_text="duplicate, stale, late, dead")
+    count = models.BigIntegerField(default=0)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ()
+        verbose_name_plural = "irregularities"
+        constraints = [models.UniqueConstraint(fields=["robot", "kind", "verdict"], name="irregularity_once")]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.verdict} {self.kind} of {self.robot_id}"
+
+
 class Partition(models.Model):
     """Who may commit what arrives on stream `in:<id>`. `fence` rises with every change of owner (database time)."""
 

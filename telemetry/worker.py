@@ -224,19 +224,19 @@ class Worker:
             if self.stopping.is_set():
                 return True
             metrics.RETRIES.labels("redelivered").inc()
-            self._apply(p, [entry], now)
+            self._apply(p, [entry], now, again=True)
         if not entries:
             self._recover.discard(p)
             poison.forget(p)
         return bool(entries)
 
-    def _apply(self, p: int, entries: list[Entry], now: datetime) -> bool:
+    def _apply(self, p: int, entries: list[Entry], now: datetime, *, again: bool = False) -> bool:
         """Apply and acknowledge. False when some of it has to be tried again."""
         entries = [entry for entry in entries if entry.robot_id not in self._kept_back]
         if not entries:
             return False
         try:
-            answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook)
+            answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook, redelivered=again)
         except Exception as error:
             fault = self._blame(error, entries)
             if fault in (Blame.OUTAGE, Blame.LOST):

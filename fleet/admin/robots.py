@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import actions, live, sending, work
+from fleet import actions, irregular, live, sending, work
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
 from fleet.admin.csv_pages import SheetAdmin
@@ -186,6 +186,7 @@ class RobotAdmin(SheetAdmin):
             "facts_ago": ago(facts.received_at, now) if facts else "",
             "mode_since": ago(row.mode_since, now).removesuffix(" ago") if row.mode_since else "",
             "presence_since": ago(row.presence_since, now).removesuffix(" ago") if row.presence_since else "",
+            "irregular": irregular.of_robot(row.pk),
             "sent": sending.newest(Command.objects.filter(robot=row.pk)),
             "offline": row.presence == Presence.OFFLINE,
             **timeline(f"robot:{row.pk}", request.user),

@@ -36,6 +36,7 @@ from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
 from telemetry.gateways.rows import Asked, OpenCommand, Rows, Seen, look
 from telemetry.gateways.tries import Tries
 from telemetry.gateways.vitals import Vitals, uncut
+from telemetry.irregular import Duplicates
 from telemetry.snapshots import COMMANDS
 from telemetry.stream import Backlogged, Intake
 
@@ -136,7 +137,7 @@ class Links:
             settings.LIVE_REDIS_URL, socket_timeout=1.5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )
         self.vitals, self.heard, self.knocks = Vitals(self.live), Heard(self.live), Knocks(self.rows)
-        self.tries = Tries(self.rows, GATEWAY)
+        self.tries, self.duplicates = Tries(self.rows, GATEWAY), Duplicates(self.rows)
         self.backlog, self.room = Backlog(self.intake), Room()
         self._allowances: dict[str, Bucket] = {}  # of critical messages, by robot: a new link is no new allowance
         self._by_robot: dict[str, Link] = {}
@@ -173,6 +174,7 @@ class Links:
             Links._here = None
         await self.knocks.step()
         await self.tries.step()
+        await self.duplicates.step()
         await self.heard.step()
         await self.beats.end()
         for task in self._tasks:

@@ -170,6 +170,7 @@ class Posted:
             else:
                 if answer == "duplicate":
                     metrics.DUPLICATES.labels("gateway").inc()
+                    self._links.duplicates.note(self._robot, waiting.up.type)
                 self.verdicts[waiting.index] = waiting.verdict or protocol.ack(waiting.up.msg_id, str(answer))
 
     async def _not_stored(self, waiting: Waiting, problem: Problem) -> None:

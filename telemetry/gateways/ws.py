@@ -224,6 +224,7 @@ class Connection:
     async def _stored(self, up: Up, raw: bytes | str, received_at: datetime, verdict: str) -> None:
         if verdict == "duplicate":
             metrics.DUPLICATES.labels("gateway").inc()
+            self._links.duplicates.note(up.robot, up.type)
         answer = protocol.ack(up.msg_id, verdict)
         self._note(raw, received_at, answer)
         await self._say(answer)
