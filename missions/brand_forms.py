@@ -90,7 +90,7 @@ class BrandForm(forms.Form):
     )  # fmt: skip
     offline_policy = forms.ChoiceField(
         label="Then", required=False, choices=OfflinePolicy.choices, initial=_usual("offline_policy"),
-        help_text="Of a robot that was abandoned. Handing over happens by itself only if the robot never got the mission, or "
+        help_text="What becomes of the mission of a robot that was abandoned. Handing over happens by itself only if the robot never got the mission, or "
         "stops by itself (below) and carries nothing; otherwise it is proposed, with one button. A mission may say otherwise.",
     )  # fmt: skip
     stops_after_silence_s = _whole(

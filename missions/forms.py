@@ -63,9 +63,9 @@ class MissionForm(forms.Form):
         "Empty: as the robot's brand says.",
     )  # fmt: skip
     offline_policy = forms.ChoiceField(
-        label="If its robot stays offline", required=False,
+        label="When offline too long", required=False,
         choices=[("", "As the robot's brand says"), *OfflinePolicy.choices],
-        help_text="Once the robot has been offline as long as its brand allows. It is handed over by itself only when it is "
+        help_text="When its robot has been offline as long as its brand allows. It is handed over by itself only when it is "
         "certain that the robot does nothing more with it; otherwise you are asked.",
     )  # fmt: skip
     needs_approval = forms.BooleanField(
@@ -98,7 +98,7 @@ class MissionForm(forms.Form):
         return [field for field in self.visible_fields() if field.name not in self.MAIN]
 
     def more_says(self) -> str:
-        return "importance, priority, when, how long, if its robot stays offline, approval, after which missions"
+        return "importance, priority, when, how long, what if offline, approval, after which missions"
 
     def more_is_open(self) -> bool:
         """Whether something there is not as it usually is, or is wrong."""

@@ -10,10 +10,10 @@ from fleet.refusals import named
 from missions import step_policy
 from missions.command_types import CommandType
 from missions.models import Then
-from missions.step_wording import policy_words
+from missions.step_wording import course_words
 
 USUAL = ("", "As usual for the command")
-_THEN = [("", Then.ABORT.label), (Then.SKIP.value, Then.SKIP.label)]  # a row without anything says nothing
+_THEN = [("", "Abort the mission"), (Then.SKIP.value, "Skip the step")]  # a row without anything says nothing
 _YES_NO = {"yes": True, "no": False}
 _LABELS = {
     "timeout_retries": "Timeout: more tries",
@@ -77,4 +77,4 @@ def says(values: Mapping[str, Any]) -> str:
         policy[f"{why}_retries"] = int(tries) if tries.isdecimal() else 0
         then = values.get(f"{why}_then")
         policy[f"{why}_then"] = then if then in Then.values else Then.ABORT.value
-    return policy_words(policy)
+    return course_words(policy)

@@ -9,9 +9,9 @@ from typing import Any
 from missions.models import RetryFor, Then
 
 WORDS = {
-    "timeout": "After a timeout",
-    "failure": "After a failure",
-    "both": "After a timeout or a failure",
+    "timeout": "after a timeout",
+    "failure": "after a failure",
+    "both": "after a timeout or a failure",
     "one": "1 more try, then",
     "more": "{n} more tries, then",
     str(Then.ABORT): "the mission is aborted",
@@ -28,10 +28,16 @@ def unusual_words(said: Mapping[str, Any]) -> str:
 
 def policy_words(policy: Mapping[str, Any]) -> str:
     """After a timeout 2 more tries, then the step is skipped; after a failure the mission is aborted."""
+    said = course_words(policy)
+    return f"{said[0].upper()}{said[1:]}"
+
+
+def course_words(policy: Mapping[str, Any]) -> str:
+    """The same within a sentence."""
     timeout, failure = (_course(policy[f"{why}_retries"], policy[f"{why}_then"]) for why in ("timeout", "failure"))
     if timeout == failure:
         return f"{WORDS['both']} {timeout}."
-    return f"{WORDS['timeout']} {timeout}; {WORDS['failure'].replace('A', 'a', 1)} {failure}."
+    return f"{WORDS['timeout']} {timeout}; {WORDS['failure']} {failure}."
 
 
 def tries_words(step: Any, retry_for: str = "") -> str:

@@ -10,7 +10,7 @@ function course(row, why, words) {
 
 export function sayPolicy(row, words) {
   const [timeout, failure] = [course(row, "timeout", words), course(row, "failure", words)];
-  const apart = `${words.timeout} ${timeout}; ${words.failure.replace("A", "a")} ${failure}.`;
+  const apart = `${words.timeout} ${timeout}; ${words.failure} ${failure}.`;
   row.querySelector("[data-policy-says]").textContent = timeout === failure ? `${words.both} ${timeout}.` : apart;
 }
 
@@ -19,7 +19,7 @@ export function fitPolicy(row, type, words) {
   sayPolicy(row, words);
   if (!type) return;
   for (const name of ["repeatable", "confirm"]) {
-    part(row, name).options[0].textContent = `As usual for ${type.label.toLowerCase()}: ${yes(type[name])}`;
+    part(row, name).options[0].textContent = `As usual: ${yes(type[name])}`;
   }
   const confirm = part(row, "confirm");
   if (type.confirm) confirm.value = ""; // always asked for

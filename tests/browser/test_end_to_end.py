@@ -82,7 +82,7 @@ def draw_up(page) -> str:
         if rows.count() == number:
             page.get_by_role("button", name="Add a step").click()
         row = rows.nth(number)
-        row.locator("select").select_option(command)
+        row.locator(".step-head select").select_option(command)
         for name, value in params.items():
             row.locator(f"[name$=-{name}]").fill(value)
     page.get_by_role("button", name="Save", exact=True).click()

@@ -17,7 +17,7 @@ def visible(page, number: int):
 
 
 def command(row, kind: str, **inputs: str) -> None:
-    row.locator("select").select_option(kind)
+    row.locator(".step-head select").select_option(kind)
     for field, value in inputs.items():
         row.locator(f"[data-input={field}] input").fill(value)
 

@@ -69,7 +69,7 @@ def test_fetch_from_dock_a_to_shelf_3_is_drawn_up_and_run(sign_in, supervisor, r
     for number, kind, place in ((1, "pick", "Dock A"), (2, "drop", "Shelf 3")):
         if number > 1:
             hand.click(page.get_by_role("button", name="Add a step"))
-        hand.choose(row(page, number).locator("select"), kind)
+        hand.choose(row(page, number).locator(".step-head select"), kind)
         hand.type(row(page, number).locator("[data-input=place] input"), place)
     expect(page.locator("#robot-says")).to_contain_text("Now it would go to Ella")
     hand.click(page.get_by_role("button", name="Save and run"))

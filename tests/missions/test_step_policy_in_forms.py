@@ -57,7 +57,7 @@ def test_what_is_said_is_stored_shown_and_kept(client, supervisor, robot):
         "confirm": "yes",
     }  # fmt: skip
     assert row.policy_says == (
-        "After a timeout 2 more tries, then the step is skipped; after a failure 1 more try, then the mission is aborted."
+        "after a timeout 2 more tries, then the step is skipped; after a failure 1 more try, then the mission is aborted."
     )
     assert row.policy_says in form.content.decode()
     assert form.context["form"]["offline_policy"].value() == "wait"

@@ -17,7 +17,7 @@ def step(page, number: int):
 
 def command(hand, number: int, kind: str, **inputs: str) -> None:
     row = step(hand.page, number)
-    hand.choose(row.locator("select"), kind)
+    hand.choose(row.locator(".step-head select"), kind)
     for name, value in inputs.items():
         hand.fill(row.locator(f"[data-input={name}] input"), value)
 
