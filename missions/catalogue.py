@@ -65,14 +65,16 @@ _STOP = "abort_reason abort_detail stop_requested_at stop_requested_by stop_due_
 kind("mission.drafted", "Drawn up: {title}", f"{_PLAN} created_at created_by origin origin_kind template_id")
 kind("mission.started", "Accepted by the robot; step 1 begins", transition="start",
      sets=f"started_at mission_due_at expires_due_at undelivered_due_at accepted_due_at delivered_at {_STEP_BEGINS} "
-          f"mission_left_s step_left_s {_ASKED}", notes="inferred")  # fmt: skip
+          f"mission_left_s step_left_s {_ASKED}", notes="inferred",
+     but=(("inferred", True, "Taken as accepted: the robot is at it; step 1 begins"),))  # fmt: skip
 kind("mission.step_completed", "Step {step} completed {result}", transition="complete_step",
-     sets=f"{_STEP_ENDS} steps.inferred", notes="step inferred")  # fmt: skip
+     sets=f"{_STEP_ENDS} steps.inferred", notes="step inferred",
+     but=(("inferred", True, "Step {step} taken as done: the robot went on"),))  # fmt: skip
 kind("mission.step_skipped", "Step {step} skipped: {because}", transition="complete_step", sets=_STEP_ENDS,
      notes="step because")  # fmt: skip
 kind("mission.step_started", "Step {step} begins", transition="next_step", sets=f"{_STEP_BEGINS} step_left_s")
 kind("mission.succeeded", "Finished by the robot", transition="succeed", sets=f"{_ENDS} {_ASKED} {_RETRY}",
-     notes="inferred")  # fmt: skip
+     notes="inferred", but=(("inferred", True, "Taken as finished: so the robot says, asked"),))  # fmt: skip
 kind("mission.aborted", "Aborted: {abort_reason} ({abort_detail})", transition="abort",
      but=(("stop_confirmed", False, f"{ABORTED_UNCONFIRMED}: {{abort_reason}} ({{abort_detail}})"),),
      sets=f"{_ENDS} {_ASKED} {_RETRY} abort_reason abort_detail")  # fmt: skip

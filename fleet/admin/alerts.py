@@ -5,8 +5,10 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.db.models import Case, IntegerField, QuerySet, When
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -61,6 +63,14 @@ def _clear(request: HttpRequest, alert: Alert) -> str:
     return alerts.clear_by_person(alert.pk, by=by_user(request.user), why=request.POST.get("reason", ""))
 
 
+def hand_over_of(alert: Alert) -> str:
+    """Where the mission is handed over that this alert proposes to; empty when it proposes nothing (any more)."""
+    rule, _, subject = alert.cause.partition(":mission:")
+    if rule != "hand_over" or alert.cleared_at:
+        return ""
+    return reverse("admin:missions_mission_hand_over", args=[quote(subject)])
+
+
 @admin.register(Alert)
 class AlertAdmin(PageAdmin):
     nothing = "No alerts here. What needs somebody is listed until it is dealt with."
@@ -99,6 +109,7 @@ class AlertAdmin(PageAdmin):
         return {
             "s": SAID[row.severity], "silent": silent, "opened": stamp(row.opened_at), "opened_ago": ago(row.opened_at, now),
             "last": stamp(row.tally.last_at), "acknowledged": stamp(row.acknowledged_at), "cleared": stamp(row.cleared_at),
+            "hand_over_url": hand_over_of(row),
             "subject_url": page_of(prefix, key), "subject_name": subject_names([row])[row.subject],
             "mails": row.mails.order_by("pk"), **timeline(f"alert:{row.pk}", request.user, everybodys=True),
         }  # fmt: skip

@@ -69,6 +69,7 @@ def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
         "left": _left(row),
         "late": _late(history["entries"]),
         "offline": _offline(row),
+        "proposed": _proposed(row, history["entries"]),
         "deadlines": [
             (deadline, _until(deadline.due_at, now)) for deadline in ([] if row.state in FINAL else deadlines(row))
         ],
@@ -102,6 +103,15 @@ def _late(entries: list[Any]) -> list[tuple[str, Any]]:
         for e in entries
         if e.event.kind in LATE
     ]
+
+
+def _proposed(row: Any, entries: list[Any]) -> str:
+    """Why a person is asked whether another robot shall go on with it; empty when nobody is asked."""
+    if row.state in FINAL or row.hand_over_at or not row.robot_lost_at or row.stop_requested_at:
+        return ""
+    found = [e.event for e in entries if e.event.kind == "mission.hand_over_proposed"]
+    newest = [event for event in found if event.occurred_at >= row.robot_lost_at]
+    return str(msgspec.json.decode(newest[-1].data).get("why", "")) if newest else ""
 
 
 def _left(row: Any) -> str:

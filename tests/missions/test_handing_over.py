@@ -131,12 +131,20 @@ def test_the_proposal_is_an_alert_with_one_button(client, lost, supervisor):
     )
     client.force_login(supervisor)
     page = f"/admin/missions/mission/{lost.pk}/"
+    on_its_page = client.get(f"/admin/fleet/alert/{alert.pk}/change/").content.decode()
+    assert f'action="{page}hand_over/"' in on_its_page
+    proposed = client.get(f"{page}change/").content.decode()
+    assert (
+        "Another could go on with it, if you say so (Hand over…): robots of its brand go on when they hear" in proposed
+    )
     assert "hand_over" in [b.verb for b in client.get(f"{page}change/").context["buttons"]]
     said = client.post(f"{page}hand_over/", {}, follow=True)
     assert "another robot goes on with the rest" in said.content.decode()
     assert (
         get(lost.pk).hand_over_at and not Alert.objects.filter(cause__startswith="hand_over", cleared_at=None).exists()
     )
+    assert "hand_over/" not in client.get(f"/admin/fleet/alert/{alert.pk}/change/").content.decode()
+    assert "Another could go on with it" not in client.get(f"{page}change/").content.decode()
 
 
 def test_whoever_comes_after_it_comes_after_what_goes_on_with_it(worker_queue, running, supervisor, other_robot):

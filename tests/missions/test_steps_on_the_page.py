@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from fleet.brand_actions import edit_brand
 from fleet.history import by_user
 from missions import actions
 from missions.admin.step_rows import standing_still, step_rows
-from missions.facts import Accepted, Cancelled, Finished
+from missions.facts import Accepted, Cancelled, Due, Finished, StepCompleted
 from missions.models import Mission, Step
 from missions.step_wording import tries_words
-from tests.actors import tell
+from tests.actors import SYSTEM, tell
 
 T0 = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 
@@ -92,3 +93,19 @@ def test_what_the_robot_said_too_late_is_on_the_page(client, supervisor, dispatc
     html = " ".join(client.get(f"/admin/missions/mission/{dispatched.pk}/change/").content.decode().split())
     assert "says, too late to count: finished, <time" in html
     assert "abort the mission, as its brand says" in html
+
+
+@pytest.mark.django_db
+def test_what_was_taken_as_done_says_why_there_and_in_the_history(client, supervisor, robot, brand):
+    edit_brand(brand.pk, strict_sequence=True, by=SYSTEM)
+    drives = [{"command": "navigate", "params": {"place": "Dock A"}}] * 3
+    pk = actions.draft_mission(title="Round", site=robot.site, robot=robot, steps=drives, by=by_user(supervisor))
+    actions.dispatch_mission(pk, by=by_user(supervisor))
+    mission = Mission.objects.get(pk=pk)
+    tell(mission, Accepted(1), StepCompleted(1, 2, 1))
+    tell(mission, Due("gap"), at=Mission.objects.get().gap_due_at)
+    client.force_login(supervisor)
+    html = " ".join(client.get(f"/admin/missions/mission/{pk}/change/").content.decode().split())
+    assert 'Taken as done</span> <span class="quiet">the robot went on to step 2</span>' in html
+    assert "Step 1 taken as done: the robot went on" in html
+    assert "Step 2 completed" in html
