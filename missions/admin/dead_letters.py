@@ -92,11 +92,11 @@ class DeadLetterAdmin(PageAdmin):
 
     @admin.display(description="robot", ordering="robot_id")
     def robot(self, letter: DeadLetter) -> SafeString:
-        return format_html('<code class="id">{}</code>', letter.robot_id)
+        return format_html('<code class="id nowrap">{}</code>', letter.robot_id)
 
     @admin.display(description="why")
-    def why(self, letter: DeadLetter) -> str:
-        return (letter.reason_group or letter.reason)[:200] if letter.reason else ""
+    def why(self, letter: Any) -> str:
+        return str(letter.reason if letter.alike_n == 1 else letter.reason_group)[:200]
 
     @admin.display(description="alike")
     def how_many(self, letter: Any) -> SafeString:
