@@ -123,10 +123,10 @@ class Intake:
             for p, groups, length in zip(partitions, replies[::2], replies[1::2], strict=True)
         }
 
-    async def memory(self) -> float:
-        """How full the store is, 0 to 1; 0 when it has no limit. Raises redis errors."""
+    async def memory(self) -> tuple[int, int]:
+        """Bytes that the store uses, and its limit; 0 when it has none. Raises redis errors."""
         told = await self._redis.info("memory")
-        return float(told["used_memory"] / told["maxmemory"]) if told.get("maxmemory") else 0.0
+        return int(told["used_memory"]), int(told.get("maxmemory", 0))
 
     async def aclose(self) -> None:
         """Let what waits be stored, then let go of the connection."""

@@ -22,6 +22,7 @@ LOSSY_BURST = 500.0  # one whole batch over HTTP
 CRITICAL_BURST_S = 25.0  # a robot that comes back may send so many seconds' worth at once
 BACKLOG = 50_000  # entries of one partition; about 10 s of a worker's time
 NEARLY_FULL, ROOM_AGAIN = 0.9, 0.85  # of the durable Redis's memory: refused before Redis itself has to, taken again
+STORED_OVERHEAD = 500  # bytes that a message costs the store beside its text: fields, mark
 ROOM = 64 * 2**20  # bytes of critical messages that wait in a process
 OVERHEAD = 1000  # bytes that any of them costs beside its text
 MEASURE_S = 1.0
@@ -83,16 +84,24 @@ def too_much(room: Room, bucket: Bucket, now: float) -> str:
 
 
 class Backlog:
-    """How far the worker is behind, per partition, and how full the durable Redis is, as measured once a second."""
+    """How far the worker is behind, per partition, and how full the durable Redis is: measured once a second.
+
+    What this process has appended since is counted, so a flood does not fill the store between two measurements.
+    """
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
         self._waiting: dict[int, int] = {}
         self._told: set[int] = set()
+        self._used = self._limit = 0  # bytes of the store; no limit: 0
         self._is_full = False
 
     def too_long(self, robot: str) -> bool:
-        return self._is_full or self._waiting.get(partition_of(robot), 0) > BACKLOG
+        return self._too_full() or self._waiting.get(partition_of(robot), 0) > BACKLOG
+
+    def appending(self, size: int) -> None:
+        """A message of so many bytes goes to the store."""
+        self._used += size + STORED_OVERHEAD
 
     async def run(self) -> None:
         """Measure, until cancelled."""
@@ -104,14 +113,19 @@ class Backlog:
     async def step(self) -> None:
         """Measure once. Without an answer nothing is known, and storing says for itself whether it works."""
         try:
-            self._waiting, memory = await self._intake.backlog(), await self._intake.memory()
+            self._waiting, (self._used, self._limit) = await self._intake.backlog(), await self._intake.memory()
         except (RedisError, OSError):
-            self._waiting, memory = {}, 0.0
+            self._waiting, self._used, self._limit = {}, 0, 0
         long = {p for p, n in self._waiting.items() if n > BACKLOG}
         for p in sorted(long - self._told):
             log.warning("partition %d has %d messages to apply; its robots are asked to wait", p, self._waiting[p])
         self._told = long
-        was, self._is_full = self._is_full, memory > (ROOM_AGAIN if self._is_full else NEARLY_FULL)
-        if self._is_full and not was:
-            log.warning("the durable Redis is %.0f %% full; robots are asked to wait", 100 * memory)
-        metrics.HELD_BACK.set(len(long) + self._is_full * int(settings.PARTITIONS))
+        if self._is_full and self._used <= ROOM_AGAIN * self._limit:
+            self._is_full = False
+        metrics.HELD_BACK.set(int(settings.PARTITIONS) if self._too_full() else len(long))
+
+    def _too_full(self) -> bool:
+        if not self._is_full and self._limit and self._used > NEARLY_FULL * self._limit:
+            self._is_full = True
+            log.warning("the durable Redis is %.0f %% full; robots are asked to wait", 100 * self._used / self._limit)
+        return self._is_full

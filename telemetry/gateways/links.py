@@ -190,6 +190,7 @@ class Links:
         if self.backlog.too_long(robot):
             self.counts["backlogged"] += 1
             raise Backlogged("too many messages of this robot's partition wait to be applied")
+        self.backlog.appending(len(raw))
         return await self.intake.store(robot, msg_id, raw, received_at)
 
     def allowance(self, robot: str) -> Bucket:

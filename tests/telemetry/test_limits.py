@@ -63,7 +63,7 @@ class Store:
     async def memory(self):
         if self.full is None:
             raise redis.ConnectionError
-        return self.full
+        return round(self.full * 1_000_000), 1_000_000
 
 
 async def test_robots_wait_before_the_durable_redis_is_full_and_until_there_is_room_again(caplog):
@@ -76,14 +76,30 @@ async def test_robots_wait_before_the_durable_redis_is_full_and_until_there_is_r
     assert caplog.text.count("91 % full; robots are asked to wait") == 1
 
 
+async def test_what_was_appended_since_the_last_measurement_counts():
+    store = Store()
+    backlog = Backlog(store)
+    store.full = 0.8
+    await backlog.step()
+    for _ in range(9):
+        backlog.appending(10_000)
+        assert not backlog.too_long("RB-001")
+    backlog.appending(10_000)
+    assert backlog.too_long("RB-001")
+    await backlog.step()  # it was less than feared: the worker has worked meanwhile
+    assert not backlog.too_long("RB-001")
+
+
 async def test_how_full_the_store_is(settings):
     intake = stream.Intake(settings.REDIS_URL)
     with redis.from_url(settings.REDIS_URL) as client:
         used = client.info("memory")["used_memory"]
-        assert await intake.memory() == 0.0  # no limit
+        assert (await intake.memory())[1] == 0  # no limit
         client.config_set("maxmemory", used * 2)
         try:
-            assert 0.4 < await intake.memory() < 0.6
+            measured, limit = await intake.memory()
+            assert limit == used * 2
+            assert 0.3 < measured / limit < 0.7
         finally:
             client.config_set("maxmemory", 0)
     await intake.aclose()
