@@ -6,16 +6,15 @@ The tally is where two that raise the same cause at once meet: one opens the ale
 from collections.abc import Iterable
 from datetime import datetime
 
-import psycopg
 from django.db import connection, transaction
 
-from fleet import signals
+from fleet import rows, signals
 from fleet.alert_rules import Effects, Raise, effects
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Alert, AlertTally
 
 _TALLY = AlertTally._meta.db_table
-_OPEN = f"SELECT cause FROM {Alert._meta.db_table} WHERE cleared_at IS NULL AND cause = ANY(%s)"
+_OPEN = f"SELECT cause FROM {Alert._meta.db_table} WHERE cleared_at IS NULL AND cause = ANY(%s::text[])"
 _IDS = f"SELECT nextval(pg_get_serial_sequence('{Alert._meta.db_table}', 'id')) FROM generate_series(1, %s)"
 _COUNT = (
     f"INSERT INTO {_TALLY} AS t (alert_id, cause, open, count, last_at, mail_opened, mail_cleared)"
@@ -49,13 +48,12 @@ def _origin(cause: Change | None, given: Origin | None) -> Origin:
 def _cleared(clears: dict[str, Change | None], now: datetime, given: Origin | None) -> list[Change]:
     if not clears:
         return []
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        cursor.execute(_OPEN, [list(clears)])
-        causes = [cause for (cause,) in cursor.fetchall()]
+    with connection.wrap_database_errors:
+        causes = [cause for (cause,) in rows.ask(_OPEN, [rows.array(clears)]).fetchall()]
     if not causes:
         return []
-    rows = Alert.objects.filter(cause__in=causes, cleared_at=None).order_by("pk").select_for_update(no_key=True)
-    return [cleared(row, now, _origin(clears[row.cause], given)) for row in rows]
+    found = Alert.objects.filter(cause__in=causes, cleared_at=None).order_by("pk").select_for_update(no_key=True)
+    return [cleared(row, now, _origin(clears[row.cause], given)) for row in found]
 
 
 def cleared(row: Alert, now: datetime, origin: Origin, *, by: str = "", why: str = "its condition is gone") -> Change:
@@ -70,7 +68,7 @@ def _opened(raises: dict[str, Raise], now: datetime, given: Origin | None) -> li
     if not raises:
         return []
     wanted = [raises[cause] for cause in sorted(raises)]  # two transactions meet in the same order
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+    with connection.wrap_database_errors, rows.Cursor() as cursor:
         cursor.execute(_IDS, [len(wanted)])
         ids = {raised.cause: pk for raised, (pk,) in zip(wanted, cursor.fetchall(), strict=True)}
         cursor.execute(_COUNT, [now, list(ids.values()), list(ids), [raised.times for raised in wanted]])

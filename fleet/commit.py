@@ -3,17 +3,15 @@
 One change from a page or hundreds from the worker take the same way: events first, then rows, then commands.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from enum import Enum
 from functools import cache
 from itertools import zip_longest
 from typing import Any
 
-import psycopg
 from django.db import connection, models, transaction
 
-from fleet import alert_rows
+from fleet import alert_rows, rows
 from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, Change, digest, encode
 from fleet.models import Command, Event
 
@@ -34,39 +32,52 @@ def load(
     `children` overrides the aggregate's `wanted`, e.g. `{"credentials": Q()}` for all of them. With `skip_locked`, rows
     that somebody else holds are left out as well, instead of being waited for.
     """
+    with connection.wrap_database_errors, rows.pipeline():
+        return loading(aggregate, pks, children=children, skip_locked=skip_locked)()
+
+
+def loading(
+    aggregate: Aggregate,
+    pks: Iterable[Any],
+    *,
+    children: dict[str, models.Q] | None = None,
+    skip_locked: bool = False,
+) -> Callable[[], dict[Any, Change]]:
+    """As `load`, in a pipeline: asks now, the answer is what the result returns when called."""
     skip = " SKIP LOCKED" if skip_locked else ""
     wanted = {**aggregate.wanted, **(children or {})}
     pk = aggregate.model._meta.pk
     assert pk is not None
-    connection.ensure_connection()
-    with connection.wrap_database_errors:
-        rows = _read(aggregate.model, pk.attname, pks, f'ORDER BY "{pk.column}" FOR NO KEY UPDATE{skip}')
-        changes = {row.pk: Change(aggregate, row, {name: {} for name in aggregate.children}) for row in rows}
-        for name, model in aggregate.children.items() if changes else ():
-            parent = aggregate.parent(name)
-            for child in _read(model, parent, changes, _and_null(wanted.get(name))):
-                changes[getattr(child, parent)].children[name][child.number] = child
+    if not (pks := set(pks)):
+        return dict
+    asked = rows.select(aggregate.model, pk.attname, pks, f'ORDER BY "{pk.column}" FOR NO KEY UPDATE{skip}')
+    belong = {
+        name: rows.select(model, aggregate.parent(name), pks, _and_null(wanted.get(name)))
+        for name, model in aggregate.children.items()
+    }
+    hashes = rows.ask(
+        f"SELECT t.{pk.column}, e.hash FROM {aggregate.model._meta.db_table} t JOIN {Event._meta.db_table} e"
+        f" ON e.aggregate = '{aggregate.prefix}:' || t.{pk.column} AND e.seq = t.version"
+        f" WHERE t.{pk.column} = ANY(%s::{rows.kind(aggregate.model, pk.attname)}[])",
+        [rows.array(pks)],
+    )
+    return lambda: _loaded(aggregate, asked, belong, hashes)
+
+
+def _loaded(
+    aggregate: Aggregate, asked: rows.Cursor, belong: dict[str, rows.Cursor], hashes: rows.Cursor
+) -> dict[Any, Change]:
+    found = rows.fill(aggregate.model, asked)
+    changes = {row.pk: Change(aggregate, row, {name: {} for name in aggregate.children}) for row in found}
+    for name, answer in belong.items():
+        parent = aggregate.parent(name)
+        for child in rows.fill(aggregate.children[name], answer):
+            if (change := changes.get(getattr(child, parent))) is not None:
+                change.children[name][child.number] = child
+    for key, value in hashes.fetchall():
+        if key in changes:
+            changes[key].last_hash = bytes(value)
     return changes
-
-
-def _read(model: type[models.Model], column: str, values: Iterable[Any], rest: str) -> list[Any]:
-    """Rows where the column is one of the values. The ORM would take seven times as long to compile the same."""
-    head, names, converters = _select(model)
-    with psycopg.Cursor(connection.connection) as cursor:
-        cursor.execute(f'{head} WHERE "{column}" = ANY(%s) {rest}', [list(set(values))])
-        found = cursor.fetchall()
-    for index, convert in converters:
-        found = [(*row[:index], convert(row[index], None, connection), *row[index + 1 :]) for row in found]
-    return [model.from_db(connection.alias, names, row) for row in found]
-
-
-@cache
-def _select(model: type[models.Model]) -> tuple[str, list[str], list[tuple[int, Any]]]:
-    """SELECT … FROM, the attributes it fills, and which of them the field converts."""
-    fields: list[Any] = list(model._meta.concrete_fields)
-    converters = [(n, f.from_db_value) for n, f in enumerate(fields) if hasattr(f, "from_db_value")]
-    columns = ", ".join(f'"{f.column}"' for f in fields)
-    return f'SELECT {columns} FROM "{model._meta.db_table}"', [f.attname for f in fields], converters
 
 
 def _and_null(wanted: models.Q | None) -> str:
@@ -97,30 +108,35 @@ def commit(changes: Iterable[Change], *, now: datetime) -> None:
     if not changes:
         return
     changes += alert_rows.changes_of(changes, now)  # what opens or clears by these events is of the same transaction
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        _write_events(cursor, changes, now)
-        for aggregate in AGGREGATES.values():
-            mine = [c for c in changes if c.aggregate is aggregate and c.events]
-            _insert_rows(aggregate, [c for c in mine if not c.before])
-            _update_rows(cursor, aggregate, [c for c in mine if c.before])
-            _write_children(cursor, aggregate, mine)
+    told = [c for c in changes if c.events]
+    with connection.wrap_database_errors:
+        _write_events(told, now)
+        for aggregate, mine in _by_aggregate(told):
+            _insert(aggregate, mine)
+        _update(told)
     _write_commands(changes)
     transaction.on_commit(lambda: _announce(changes))
 
 
-def _write_events(cursor: psycopg.Cursor[Any], changes: list[Change], now: datetime) -> None:
-    known = [(c.name, c.before) for c in changes if c.before and c.events]
-    last: dict[str, bytes] = {}
+def _by_aggregate(changes: list[Change]) -> Iterator[tuple[Aggregate, list[Change]]]:
+    for aggregate in AGGREGATES.values():
+        if mine := [c for c in changes if c.aggregate is aggregate]:
+            yield aggregate, mine
+
+
+def _write_events(changes: list[Change], now: datetime) -> None:
+    last = {c.name: c.last_hash for c in changes if c.last_hash}
+    known = [(c.name, c.before) for c in changes if c.before and not c.last_hash]
     if known:
-        cursor.execute(
+        answer = rows.ask(
             f"SELECT e.aggregate, e.hash FROM {Event._meta.db_table} e"
             " JOIN unnest(%s::text[], %s::int[]) AS k(aggregate, seq) ON e.aggregate = k.aggregate AND e.seq = k.seq",
-            ([name for name, _ in known], [seq for _, seq in known]),
+            [rows.array(name for name, _ in known), rows.array(seq for _, seq in known)],
         )
-        last = {name: bytes(value) for name, value in cursor.fetchall()}
+        last |= {name: bytes(value) for name, value in answer.fetchall()}
     if gone := [f"{name} has no event {seq}" for name, seq in known if name not in last]:
         raise Conflict("; ".join(gone))
-    with cursor.copy(_COPY_EVENTS) as copy:
+    with rows.Cursor() as cursor, cursor.copy(_COPY_EVENTS) as copy:
         for change in changes:
             prev, site = last.get(change.name, GENESIS), change.aggregate.site(change.row)
             for draft in change.events:
@@ -135,89 +151,59 @@ def _write_events(cursor: psycopg.Cursor[Any], changes: list[Change], now: datet
                 prev = this
 
 
-def _insert_rows(aggregate: Aggregate, changes: list[Change]) -> None:
-    if changes:
-        aggregate.model._default_manager.bulk_create([c.row for c in changes])
-
-
-def _update_rows(cursor: psycopg.Cursor[Any], aggregate: Aggregate, changes: list[Change]) -> None:
-    if not changes:
-        return
-    columns = sorted(set().union(*(c.touched for c in changes)))
-    columns += [c for c in _derived(aggregate) if c not in columns]
-    model = aggregate.model
-    assert model._meta.pk is not None
-    written = _update_from_arrays(
-        cursor, model, [model._meta.pk.attname], columns, [c.row for c in changes],
-        extra="t.version = u.before", arrays={"before": ("int", [c.before for c in changes])},
-    )  # fmt: skip
-    if written != len(changes):
-        raise Conflict(f"{len(changes) - written} of {len(changes)} {model._meta.verbose_name} rows had moved on")
-
-
-def _derived(aggregate: Aggregate) -> list[str]:
-    return ["version"] + (["next_due_at"] if any(f.name == "next_due_at" for f in aggregate.model._meta.fields) else [])
-
-
-def _write_children(cursor: psycopg.Cursor[Any], aggregate: Aggregate, changes: list[Change]) -> None:
+def _insert(aggregate: Aggregate, changes: list[Change]) -> None:
+    """Rows and children that are new; children that are gone."""
+    if new := [c.row for c in changes if not c.before]:
+        aggregate.model._default_manager.bulk_create(new)
     for name, model in aggregate.children.items():
-        new: list[Any] = []
-        old: list[Any] = []
-        columns: set[str] = set()
+        new = []
         for change in changes:
             for number, touched in change.touched_children.get(name, {}).items():
                 if "gone" in touched:
                     model._default_manager.filter(**{aggregate.parent(name): change.row.pk, "number": number}).delete()
                 elif "new" in touched:
                     new.append(change.children[name][number])
-                elif touched:
-                    old.append(change.children[name][number])
-                    columns |= touched
         if new:
             model._default_manager.bulk_create(new)
-        if old:
-            written = _update_from_arrays(cursor, model, [aggregate.parent(name), "number"], sorted(columns), old)
-            if written != len(old):
-                raise Conflict(f"{len(old) - written} {model._meta.verbose_name} rows are not there")
 
 
-def _update_from_arrays(
-    cursor: psycopg.Cursor[Any],
-    model: type[models.Model],
-    keys: Sequence[str],
-    columns: Sequence[str],
-    rows: Sequence[Any],
-    *,
-    extra: str = "TRUE",
-    arrays: dict[str, tuple[str, list[Any]]] | None = None,
-) -> int:
-    """One UPDATE … FROM unnest for many rows; returns how many matched."""
-    named = {c: _array(model, c, rows) for c in (*keys, *columns)} | {
-        name: (f"{kind}[]", "", values) for name, (kind, values) in (arrays or {}).items()
-    }
-    sql = (
-        f'UPDATE "{model._meta.db_table}" t SET '
-        + ", ".join(f'"{c}" = u."{c}"{named[c][1]}' for c in columns)
-        + " FROM unnest("
-        + ", ".join(f"%s::{kind}" for kind, _, _ in named.values())
-        + ") AS u("
-        + ", ".join(f'"{c}"' for c in named)
-        + ") WHERE "
-        + " AND ".join(f't."{key}" = u."{key}"' for key in keys)
-        + f" AND {extra}"
-    )
-    cursor.execute(sql, [values for _, _, values in named.values()])
-    return cursor.rowcount
+def _update(changes: list[Change]) -> None:
+    """Rows and children that were there before: one statement for each table, all of them at once."""
+    with rows.pipeline():
+        asked = [update for aggregate, mine in _by_aggregate(changes) for update in _updates(aggregate, mine)]
+    for model, wanted, answer in asked:
+        if answer.rowcount != wanted:
+            raise Conflict(f"{wanted - answer.rowcount} of {wanted} {model._meta.verbose_name} rows had moved on")
 
 
-def _array(model: type[models.Model], column: str, rows: Sequence[Any]) -> tuple[str, str, list[Any]]:
-    """PostgreSQL array type, cast back, and the values of one column."""
-    field: Any = model._meta.get_field(column)
-    kind = field.db_type(connection).split("(")[0].removesuffix(" GENERATED BY DEFAULT AS IDENTITY")
-    values = [v.value if isinstance(v := getattr(row, column), Enum) else v for row in rows]
-    if kind == "jsonb":
-        return "text[]", "::jsonb", [None if v is None else encode(v) for v in values]
-    return f"{kind}[]", "", values
+def _updates(aggregate: Aggregate, changes: list[Change]) -> Iterator[tuple[type[models.Model], int, rows.Cursor]]:
+    """The model, how many of its rows there should be, the answer."""
+    old = [c for c in changes if c.before]
+    if old:
+        model = aggregate.model
+        assert model._meta.pk is not None
+        columns = sorted(_derived(model).union(*(c.touched for c in old)))
+        answer = rows.update(
+            model, [model._meta.pk.attname], columns, [c.row for c in old], before=[c.before for c in old]
+        )
+        yield model, len(old), answer
+    for name, model in aggregate.children.items():
+        touched = [
+            (change.children[name][number], columns)
+            for change in changes
+            for number, columns in change.touched_children.get(name, {}).items()
+            if columns and not columns & {"gone", "new"}
+        ]
+        if touched:
+            columns = sorted(set().union(*(columns for _, columns in touched)))
+            answer = rows.update(model, [aggregate.parent(name), "number"], columns, [row for row, _ in touched])
+            yield model, len(touched), answer
+
+
+@cache
+def _derived(model: type[models.Model]) -> frozenset[str]:
+    """Columns that change with every event."""
+    return frozenset({"version", "next_due_at"} & {f.name for f in model._meta.fields})
 
 
 def _write_commands(changes: list[Change]) -> None:
@@ -236,7 +222,5 @@ def _write_commands(changes: list[Change]) -> None:
 
 
 def _announce(changes: list[Change]) -> None:
-    for aggregate in AGGREGATES.values():
-        mine = [c for c in changes if c.aggregate is aggregate]
-        if mine:
-            aggregate.changed.send(sender=aggregate.model, changes=mine)
+    for aggregate, mine in _by_aggregate(changes):
+        aggregate.changed.send(sender=aggregate.model, changes=mine)

@@ -1,6 +1,9 @@
 """Deadlines of a row: a pure function of its columns (I5, I6). Here with those of a robot."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 KINDS = (
@@ -26,4 +29,10 @@ def deadlines(row: Any, kinds: tuple[tuple[str, str], ...] = KINDS) -> list[Dead
 
 def next_due_at(row: Any, kinds: tuple[tuple[str, str], ...] = KINDS) -> datetime | None:
     """When the row needs a look if nothing is heard; null when nothing is open."""
-    return min((d.due_at for d in deadlines(row, kinds)), default=None)
+    return min((due_at for due_at in _columns(kinds)(row) if due_at is not None), default=None)
+
+
+@cache
+def _columns(kinds: tuple[tuple[str, str], ...]) -> Callable[[Any], tuple[datetime | None, ...]]:
+    """Asked for with every event: all columns at once."""
+    return attrgetter(*(f"{kind}_due_at" for kind, _ in kinds))

@@ -10,7 +10,8 @@ from django.db import connection
 from django.db.models import Q
 
 from fleet import decide as robot_rules
-from fleet.commit import commit, load
+from fleet import rows
+from fleet.commit import commit, loading
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Brand, Command, CommandState, HoldKind, Presence
@@ -45,8 +46,10 @@ class Ledger:
         if named and not wanted:
             owners = Mission.objects.filter(pk__in=named, robot__isnull=False)
             wanted = set(owners.values_list("robot_id", flat=True))
-        robots = load(AGGREGATES["robot"], wanted)
-        missions = load(AGGREGATES["mission"], _of(list(robots), named))
+        with connection.wrap_database_errors, rows.pipeline():
+            asked, ids = loading(AGGREGATES["robot"], wanted), _of(list(wanted), named)
+            robots = asked()
+            missions = loading(AGGREGATES["mission"], [pk for (pk,) in ids.fetchall()])()
         ledger = cls(now, robots, missions, {})
         for mission_id, change in missions.items():
             if change.row.dispatched_at and change.row.state in OPEN:
@@ -61,12 +64,9 @@ class Ledger:
             if c.row.dispatched_at and c.row.state == State.PENDING and not c.row.delivered_at
         ]  # fmt: skip
         if pending:
-            unsent = Command.objects.filter(
-                mission__in=pending, kind="mission.assign", state=CommandState.OPEN, sent_at=None
-            )
-            for command in unsent.select_for_update():
-                if command.mission is not None:
-                    self.missions[command.mission].row.assign_sent = False
+            with connection.wrap_database_errors:
+                for (pk,) in rows.ask(_UNSENT, [rows.array(pending)]).fetchall():
+                    self.missions[pk].row.assign_sent = False
 
     def tell_robot(self, robot_id: str, fact: Any, origin: Origin, at: datetime | None = None) -> Verdict:
         """A fact about a robot; its mission hears what concerns it. `at`: when it was received (default: now)."""
@@ -155,13 +155,21 @@ class Ledger:
             buried(letters, self.now)
 
 
-def _of(robot_ids: list[str], named: list[UUID]) -> list[UUID]:
+_TABLE = Mission._meta.db_table
+# in the text, not as values: a plan that is kept can use the index of dispatched ones only if it sees the condition
+_OPEN = ", ".join(f"'{state}'" for state in OPEN)
+_THEIRS = (
+    f"SELECT id FROM {_TABLE} WHERE robot_id = ANY(%s::text[]) AND dispatched_at IS NOT NULL AND state IN ({_OPEN})"
+    f" UNION SELECT id FROM {_TABLE} WHERE id = ANY(%s::uuid[]) AND (robot_id = ANY(%s::text[]) OR robot_id IS NULL)"
+)
+
+_UNSENT = (
+    f"SELECT mission FROM {Command._meta.db_table} WHERE mission = ANY(%s::uuid[]) AND kind = 'mission.assign'"
+    f" AND state = '{CommandState.OPEN}' AND sent_at IS NULL FOR UPDATE"
+)
+
+
+def _of(robot_ids: list[str], named: list[UUID]) -> rows.Cursor:
     """Dispatched open missions of these robots, and those named that are theirs or nobody's (read after their lock)."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT id FROM {Mission._meta.db_table}"
-            " WHERE robot_id = ANY(%s) AND (id = ANY(%s) OR (dispatched_at IS NOT NULL AND state = ANY(%s)))"
-            " UNION SELECT id FROM " + Mission._meta.db_table + " WHERE id = ANY(%s) AND robot_id IS NULL",
-            [robot_ids, named, [str(state) for state in OPEN], named],
-        )
-        return [pk for (pk,) in cursor.fetchall()]
+    robots = rows.array(robot_ids)
+    return rows.ask(_THEIRS, [robots, rows.array(named), robots])

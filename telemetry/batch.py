@@ -10,19 +10,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-import psycopg
 from django.db import connection, transaction
 
-from fleet import logs
+from fleet import logs, rows
 from missions.ledger import Ledger
 from missions.letters import Settled, claim, settle
 from missions.models import Direction
 from telemetry import irregular, metrics, translate, watermarks
 from telemetry.burying import Letter, bury
-from telemetry.partitions import hold
+from telemetry.partitions import holding
 from telemetry.protocol import Bad, Up, decode_up
 from telemetry.stream import Entry
 
@@ -74,21 +72,25 @@ def apply(
     so what is known already was not sent twice.
     """
     began = time.perf_counter()
-    with transaction.atomic():
-        hold(partition, fence)
-        with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-            read = [_read(entry) for entry in entries]
-            fresh = _unknown(cursor, [m for m in read if not m.entry.letter])
-            letters = _claimed([m for m in read if m.entry.letter])
-            messages = [m for m in read if m in fresh or m in letters] if letters else fresh
-            for message in messages if doomed else ():
-                message.reason, message.tries = doomed
-            hook("before_decide")
-            if messages:
-                _tell([m for m in messages if m.up and not m.reason], now)
-                _remember(cursor, fresh, now)
-                _settle(cursor, letters, now)
-            irregular.write(cursor, _irregular(fresh, [] if redelivered else read), now)
+    read = [_read(entry) for entry in entries]
+    for message in read if doomed else ():
+        message.reason, message.tries = doomed
+    with transaction.atomic(), connection.wrap_database_errors:
+        with rows.pipeline():  # all that has to be known, with few waits for the database; the fence first
+            held, new = holding(partition, fence), [m for m in read if not m.entry.letter]
+            known = _known(new)
+            ledger = _open([m for m in read if m.up and not m.reason], now)
+            marks = watermarks.asking((m.entry.robot_id, *_number(m)) for m in new)
+            held()
+            fresh = _unknown(new, known)
+        letters = _claimed([m for m in read if m.entry.letter])
+        messages = [m for m in read if m in fresh or m in letters] if letters else fresh
+        hook("before_decide")
+        if messages:
+            _tell(ledger, [m for m in messages if m.up and not m.reason])
+            _remember(fresh, marks, now)
+            _settle(letters, now)
+        irregular.write(rows.Cursor(), _irregular(fresh, [] if redelivered else read), now)
         hook("before_commit")
     took_s = time.perf_counter() - began
     metrics.BATCH_SECONDS.observe(took_s)
@@ -103,27 +105,30 @@ def apply(
     }
 
 
-def _unknown(cursor: Any, messages: list[_Message]) -> list[_Message]:
-    """Those not applied before; the first of each.
+def _known(messages: list[_Message]) -> rows.Cursor:
+    """Ask for (robot, msg_id, whether it was applied) of those that are not to be applied now.
 
-    Known is what has a row, and what is numbered up to `forgotten_seq` of its session: rows of old messages are
+    Applied is what has a row, and what is numbered up to `forgotten_seq` of its session: rows of old messages are
     deleted (`telemetry.tidying`). Of a session that is forgotten as a whole nobody can say what was applied.
     """
-    if not messages:
-        return []
-    fresh = {(m.entry.robot_id, m.entry.msg_id): m for m in reversed(messages)}
-    cursor.execute(
+    keys = [(m.entry.robot_id, m.entry.msg_id, *_number(m)) for m in messages]
+    return rows.ask(
         "SELECT k.robot_id, k.msg_id, p.id IS NOT NULL OR w.forgotten_seq >= k.seq"
         " FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::bigint[]) AS k(robot_id, msg_id, session, seq)"
         " LEFT JOIN telemetry_processedmessage p USING (robot_id, msg_id)"
         " LEFT JOIN telemetry_watermark w ON w.robot_id = k.robot_id AND w.session = k.session AND w.forgotten_seq > 0"
         " LEFT JOIN telemetry_link l ON l.robot_id = k.robot_id AND l.forgotten_session > 0"
         " WHERE p.id IS NOT NULL OR w.forgotten_seq >= k.seq OR k.session BETWEEN 1 AND l.forgotten_session",
-        [list(column) for column in zip(*((*key, *_number(m)) for key, m in fresh.items()), strict=True)],
+        rows.arrays(keys, 4),
     )
-    for robot, msg_id, known in cursor.fetchall():
-        if known:
-            del fresh[robot, msg_id]
+
+
+def _unknown(messages: list[_Message], known: rows.Cursor) -> list[_Message]:
+    """Those not applied before; the first of each."""
+    fresh = {(m.entry.robot_id, m.entry.msg_id): m for m in reversed(messages)}
+    for robot, msg_id, applied in known.fetchall():
+        if applied:
+            fresh.pop((robot, msg_id), None)
         else:
             fresh[robot, msg_id].reason = "its session is so old that nobody can say whether it was applied"
     return list(reversed(fresh.values()))
@@ -152,11 +157,16 @@ def _read(entry: Entry) -> _Message:
     return _Message(entry, up)
 
 
-def _tell(messages: list[_Message], now: datetime) -> None:
+def _open(messages: list[_Message], now: datetime) -> Ledger | None:
     if not messages:
-        return
+        return None
     named = {mission for m in messages if m.up for mission in translate.missions_named(m.up)}
-    ledger = Ledger.open({m.entry.robot_id for m in messages}, named, now=now)
+    return Ledger.open({m.entry.robot_id for m in messages}, named, now=now)
+
+
+def _tell(ledger: Ledger | None, messages: list[_Message]) -> None:
+    if ledger is None or not messages:
+        return
     for message in messages:
         if message.entry.robot_id in ledger.robots and message.up:
             with logs.working_on(**message.about):
@@ -188,31 +198,32 @@ def _irregular(fresh: list[_Message], read: list[_Message]) -> Counter[irregular
     return found
 
 
-def _settle(cursor: Any, letters: list[_Message], now: datetime) -> None:
+def _settle(letters: list[_Message], now: datetime) -> None:
     """Their numbers were passed when they became dead letters: watermarks stay as they are."""
     if letters:
         settle((Settled(m.entry.letter, m.verdict, _no_nul(m.reason), m.tries, m.says) for m in letters), now)
-        cursor.executemany(
+        rows.Cursor().executemany(
             "UPDATE telemetry_processedmessage SET verdict = %s, applied_at = %s WHERE robot_id = %s AND msg_id = %s",
             [(m.final, now, m.entry.robot_id, m.entry.msg_id) for m in letters],
         )
 
 
-def _remember(cursor: Any, messages: list[_Message], now: datetime) -> None:
+def _remember(messages: list[_Message], marks: rows.Cursor, now: datetime) -> None:
     if not messages:
         return
-    bury(cursor, [_letter(m) for m in messages if m.reason], now)
-    watermarks.move(cursor, [(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up])
-    rows = [
+    bury(rows.Cursor(), [_letter(m) for m in messages if m.reason], now)
+    remembered = [
         (m.entry.robot_id, m.entry.msg_id, *_number(m), m.final, m.entry.received_at)
         for m in messages
     ]  # fmt: skip
-    cursor.execute(
-        "INSERT INTO telemetry_processedmessage (robot_id, msg_id, session, seq, verdict, received_at, applied_at)"
-        " SELECT k.*, %s FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[])"
-        " AS k(robot_id, msg_id, session, seq, verdict, received_at)",
-        [now, *(list(column) for column in zip(*rows, strict=True))],
-    )
+    with rows.pipeline():
+        watermarks.move([(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up], marks)
+        rows.ask(
+            "INSERT INTO telemetry_processedmessage (robot_id, msg_id, session, seq, verdict, received_at, applied_at)"
+            " SELECT k.*, %s FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[])"
+            " AS k(robot_id, msg_id, session, seq, verdict, received_at)",
+            [now, *rows.arrays(remembered, 6)],
+        )
 
 
 def _letter(m: _Message) -> Letter:

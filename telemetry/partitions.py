@@ -8,11 +8,13 @@ A killed worker's session ends with it, at once, which the others see; so the le
 and a worker that is merely busy keeps what it has.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from fleet import rows
 from telemetry.models import Partition
 
 LEASE_S = 5.0  # a worker that is frozen, or cut off without a word, counts as alive this long
@@ -32,10 +34,20 @@ class Lost(Exception):
 
 def hold(partition: int, fence: int) -> None:
     """First statement of every batch: keep the partition ours until the transaction ends. Raises `Lost`."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM telemetry_partition WHERE id = %s AND fence = %s FOR SHARE", [partition, fence])
-        if cursor.fetchone() is None:
+    with connection.wrap_database_errors:
+        holding(partition, fence)()
+
+
+def holding(partition: int, fence: int) -> Callable[[], None]:
+    """As `hold`, in a pipeline: asks now, and the result, when called, raises `Lost` if it has to."""
+    sql = "SELECT 1 FROM telemetry_partition WHERE id = %s AND fence = %s FOR SHARE"
+    answer = rows.ask(sql, [partition, fence])
+
+    def check() -> None:
+        if answer.fetchone() is None:
             raise Lost(f"partition {partition} has a newer owner than fence {fence}")
+
+    return check
 
 
 def somebody_works() -> bool:

@@ -241,6 +241,6 @@ def _give_up(cursor: Any, robot: str, session: int, first: int, last: int, now: 
         " VALUES ('in', %s, %s, '', '', %s, 0, %s) ON CONFLICT DO NOTHING",
         [robot, uuid.uuid5(_NAMESPACE, f"{robot} {session} {first}"), why, now],
     )
-    watermarks.pass_over(cursor, robot, session, last)
+    watermarks.pass_over(robot, session, last)
     buried([(robot, "", why)], now)
     log.warning("%s: %s", robot, why)

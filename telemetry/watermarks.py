@@ -6,13 +6,16 @@ Robots keep their events until it passes them, so it may never run ahead; a gap 
 from collections.abc import Iterable
 from typing import Any
 
+from fleet import rows
 from telemetry.generation import SPAN
 
 Session = tuple[str, int]  # robot id, session
 
 
-def move(cursor: Any, processed: Iterable[tuple[str, int, int]], *, in_order: bool = True) -> None:
+def move(processed: Iterable[tuple[str, int, int]], asked: rows.Cursor | None = None, *, in_order: bool = True) -> None:
     """Move the watermarks over (robot, session, seq) that this transaction is about to write as processed.
+
+    `asked`: what `asking` asked about them, or about more, in this transaction.
 
     The caller owns the robot's partition or, for a message that goes past the stream, holds the robot's row locked.
     Session 0 is the site's own and has no watermark. `in_order`: every robot's messages came as it sent them.
@@ -27,29 +30,32 @@ def move(cursor: Any, processed: Iterable[tuple[str, int, int]], *, in_order: bo
     if not seqs:
         return
     moved, early = {}, {}
-    for session, before, newest, past in _read(cursor, list(seqs)):
+    for robot_id, number, before, newest, past in (asked or asking(seqs)).fetchall():
+        session = robot_id, number
+        if session not in seqs:  # nothing of it is new
+            continue
         mark = max(before, *seqs[session]) if past and in_order else _run(before, seqs[session])
         if mark > before:
             moved[session] = mark
             if newest > mark:
                 early[session] = mark
-    for session, found in _earlier(cursor, early).items():  # a gap was filled: go on over what came before its turn
+    for session, found in _earlier(early).items():  # a gap was filled: go on over what came before its turn
         moved[session] = _run(moved[session], seqs[session] | found)
-    _write(cursor, moved)
+    _write(moved)
 
 
-def pass_over(cursor: Any, robot_id: str, session: int, seq: int) -> None:
+def pass_over(robot_id: str, session: int, seq: int) -> None:
     """What never came up to `seq` is given up: go on over it, and over what came after it.
 
     The caller holds the robot's row locked.
     """
-    later = _earlier(cursor, {(robot_id, session): seq}).get((robot_id, session), set())
-    _write(cursor, {(robot_id, session): _run(seq, later)})
+    later = _earlier({(robot_id, session): seq}).get((robot_id, session), set())
+    _write({(robot_id, session): _run(seq, later)})
 
 
-def _write(cursor: Any, moved: dict[Session, int]) -> None:
+def _write(moved: dict[Session, int]) -> None:
     if moved:
-        cursor.execute(
+        rows.ask(
             "INSERT INTO telemetry_watermark AS w (robot_id, session, applied_seq)"
             " SELECT k.* FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS k(robot_id, session, seq)"
             " JOIN fleet_robot r ON r.id = k.robot_id"  # a robot that is not enrolled has none
@@ -66,34 +72,36 @@ def _run(mark: int, seqs: set[int]) -> int:
     return mark
 
 
-def _read(cursor: Any, sessions: list[Session]) -> list[tuple[Session, int, int, bool]]:
-    """(session, its watermark, the newest seq that was processed before, whether it is of an earlier generation)."""
-    cursor.execute(
+def asking(sessions: Iterable[tuple[Any, ...]]) -> rows.Cursor:
+    """Ask for the stand of (robot, session, …): its watermark, the newest seq that was processed before, whether it is of an
+    earlier generation. Ask when the robots' rows are locked: somebody who goes past the stream moves watermarks as well.
+    """
+    asked = {(robot, session) for robot, session, *_ in sessions}
+    return rows.ask(
         "SELECT k.robot_id, k.session, coalesce(w.applied_seq, 0), coalesce((SELECT max(p.seq)"
         " FROM telemetry_processedmessage p WHERE p.robot_id = k.robot_id AND p.session = k.session), 0),"
         f" k.session / {SPAN} < coalesce(l.session, 0) / {SPAN}"
         " FROM unnest(%s::text[], %s::bigint[]) AS k(robot_id, session)"
         " LEFT JOIN telemetry_watermark w USING (robot_id, session) LEFT JOIN telemetry_link l ON l.robot_id = k.robot_id",
-        [[robot for robot, _ in sessions], [session for _, session in sessions]],
+        rows.arrays(asked, 2),
     )
-    return [((robot, session), mark, newest, past) for robot, session, mark, newest, past in cursor.fetchall()]
 
 
-def _earlier(cursor: Any, marks: dict[Session, int]) -> dict[Session, set[int]]:
+def _earlier(marks: dict[Session, int]) -> dict[Session, set[int]]:
     """Seqs above the marks that earlier batches processed."""
     found: dict[Session, set[int]] = {}
     if marks:
-        cursor.execute(
+        answer = rows.ask(
             "SELECT p.robot_id, p.session, p.seq"
             " FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS k(robot_id, session, seq)"
             " JOIN telemetry_processedmessage p"
             " ON p.robot_id = k.robot_id AND p.session = k.session AND p.seq > k.seq",
             _columns(marks),
         )
-        for robot, session, seq in cursor.fetchall():
+        for robot, session, seq in answer.fetchall():
             found.setdefault((robot, session), set()).add(seq)
     return found
 
 
-def _columns(marks: dict[Session, int]) -> list[list[Any]]:
-    return [[robot for robot, _ in marks], [session for _, session in marks], list(marks.values())]
+def _columns(marks: dict[Session, int]) -> list[Any]:
+    return rows.arrays(((*session, mark) for session, mark in marks.items()), 3)

@@ -29,8 +29,8 @@ def apply(up: Up, received_at: datetime) -> None:
             robot_id=up.robot, msg_id=up.msg_id, session=up.session, seq=up.seq, verdict=str(verdict),
             received_at=received_at, applied_at=now,
         )  # fmt: skip
-        with connection.cursor() as cursor:
-            watermarks.move(cursor, [(up.robot, up.session, up.seq)], in_order=False)
+        with connection.wrap_database_errors:
+            watermarks.move([(up.robot, up.session, up.seq)], in_order=False)
 
 
 def _known(up: Up) -> bool:

@@ -109,7 +109,7 @@ def test_two_writers_of_one_version_are_not_both_right(robot):
 def test_a_row_that_moved_on_is_a_conflict(robot):
     with transaction.atomic():
         change = load(AGGREGATES["robot"], ["RB-001"])["RB-001"]
-        change.now, change.origin, change.before = START, SYSTEM, 77
+        change.now, change.origin, change.before, change.last_hash = START, SYSTEM, 77, b""
         change.row.version = 77
         change.record("robot.edited", name="A")
         with pytest.raises(Conflict, match="has no event 77"):

@@ -81,8 +81,7 @@ def test_in_the_session_of_now_a_gap_holds_the_watermark_as_ever(known, worker, 
 
 def test_a_stop_that_goes_past_the_stream_passes_nothing_before_it(known):
     restored()
-    with connection.cursor() as cursor:
-        watermarks.move(cursor, [("RB-001", 2, 20)], in_order=False)
+    watermarks.move([("RB-001", 2, 20)], in_order=False)
     assert mark(2) == 5
 
 
