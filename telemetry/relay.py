@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 from django.db import connection, transaction
-from redis.exceptions import RedisError
+
+from fleet import rows
 
 OUT = "out"
 MAXLEN = 100_000
@@ -20,6 +21,18 @@ _LOCK = 0x0D07E7  # advisory lock: one relay at a time, because two would break 
 # of the JSON object that an entry carries; `data` is JSON text, as hashed
 FIELDS = ("id", "aggregate", "seq", "kind", "data", "state_from", "state_to", "actor", "cause", "recorded_ms")
 
+# KEYS: the stream. ARGV: how long it may be, then the events. A command for each would cost more than all the rest.
+_APPEND = """
+for i = 2, #ARGV do redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'event', ARGV[i]) end
+"""
+_CLAIM = (
+    "WITH claimed AS (DELETE FROM fleet_outbox WHERE event_id = ANY(ARRAY("
+    "SELECT event_id FROM fleet_outbox ORDER BY event_id LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING event_id)"
+    " SELECT e.id, e.aggregate, e.seq, e.kind, e.data, e.state_from, e.state_to, e.actor_name, e.cause,"
+    " (extract(epoch FROM e.recorded_at) * 1000)::bigint"
+    " FROM claimed JOIN fleet_event e ON e.id = claimed.event_id ORDER BY e.id"
+)
+
 log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
@@ -28,7 +41,7 @@ class Relay:
     """`step` from a loop: it never raises, so it can never hold up what comes in."""
 
     def __init__(self, redis: Any) -> None:
-        self.redis = redis
+        self._script = redis.register_script(_APPEND)
         self._again_at = float("-inf")
         self._down = False
 
@@ -49,28 +62,14 @@ class Relay:
         return found
 
     def _pass_on(self) -> bool:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
-            if not cursor.fetchone()[0]:
+        with transaction.atomic(), connection.wrap_database_errors:
+            if not rows.ask("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK]).fetchone()[0]:  # type: ignore[index]
                 return False
-            cursor.execute(
-                "WITH claimed AS (DELETE FROM fleet_outbox WHERE event_id = ANY(ARRAY("
-                "SELECT event_id FROM fleet_outbox ORDER BY event_id LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING event_id)"
-                " SELECT e.id, e.aggregate, e.seq, e.kind, e.data, e.state_from, e.state_to, e.actor_name, e.cause,"
-                " (extract(epoch FROM e.recorded_at) * 1000)::bigint"
-                " FROM claimed JOIN fleet_event e ON e.id = claimed.event_id ORDER BY e.id",
-                [CLAIM],
-            )
-            rows = cursor.fetchall()
-            if rows:
-                self._append(rows)
-        return bool(rows)
+            events = rows.ask(_CLAIM, [CLAIM]).fetchall()
+            if events:
+                self._append(events)
+        return bool(events)
 
-    def _append(self, rows: list[tuple[Any, ...]]) -> None:
-        with self.redis.pipeline(transaction=False) as pipe:
-            for row in rows:
-                # one field: packing ten of them costs more than all the rest
-                pipe.xadd(OUT, {"event": _encode(dict(zip(FIELDS, row, strict=True)))}, maxlen=MAXLEN, approximate=True)
-            for reply in pipe.execute(raise_on_error=False):
-                if isinstance(reply, RedisError):
-                    raise reply
+    def _append(self, events: list[tuple[Any, ...]]) -> None:
+        # one field for each: packing ten of them costs more than making one text
+        self._script([OUT], [MAXLEN, *(_encode(dict(zip(FIELDS, event, strict=True))) for event in events)])

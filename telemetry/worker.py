@@ -4,6 +4,7 @@ Batch → decide → commit → acknowledge. A message is acknowledged only afte
 worker loses nothing; the unique row (robot, msg_id) makes the second try harmless.
 """
 
+import gc
 import logging
 import os
 import secrets
@@ -41,6 +42,7 @@ DUE_S, QUEUE_S, SWEEP_S, LOOK_S, TRIM_S = 0.25, 0.2, 1.0, 1.0, 30.0
 REQUEUED_S = 1.0
 RELAY_S = 0.05  # under load; at once when there is nothing else to do
 BACKOFF_S = (0.1, 0.2, 0.5, 1.0)
+GARBAGE = 20_000  # new objects until garbage is looked for: a batch makes thousands, and nearly none in cycles
 FROZEN_MS = 3000  # a frozen worker's open transaction ends after this, so that another can take over
 
 log = logging.getLogger(__name__)
@@ -325,6 +327,13 @@ def _reconnect() -> None:
     """Begin afresh: no broken connection, no plan that an ALTER TYPE made void."""
     if not connection.in_atomic_block:
         connection.close()
+
+
+def settle() -> None:
+    """Once, when everything is imported: what is there stays, so that looking for garbage does not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
 
 
 def prepare(connection: Any, **_: Any) -> None:

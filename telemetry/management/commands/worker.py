@@ -16,7 +16,7 @@ from telemetry.metrics import REGISTRY
 from telemetry.scrape import Exporter
 from telemetry.tidying import Tidying
 from telemetry.watch import Beside, Watch
-from telemetry.worker import Worker, prepare
+from telemetry.worker import Worker, prepare, settle
 
 PATIENCE_S = 10.0
 BESIDE_S = 3.0  # how often Drover is looked after
@@ -37,6 +37,7 @@ class Command(BaseCommand):
         tidying = Tidying(rest=worker.stopping.wait)
         for name, step in (("watch", Watch(worker.partitions.owner).step), ("tidying", tidying.step)):
             Beside(name, step, BESIDE_S, worker.stopping).start()
+        settle()
         try:
             worker.run()
         finally:
