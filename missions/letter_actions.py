@@ -63,6 +63,18 @@ def discard_letter(letter_id: int, *, by: Origin, why: str) -> str:
     return "discarded"
 
 
+def why_not_requeued(letter: DeadLetter) -> str:
+    """Why nobody can requeue this command now; empty when one may try. Nothing is locked: the page only offers by it."""
+    command = Command.objects.filter(pk=letter.msg_id).first() if letter.direction == Direction.OUT else None
+    mission = Mission.objects.filter(pk=command.mission).first() if command and command.mission else None
+    try:
+        if command and mission:
+            _still_wanted(command, mission)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
 _DONE = {LetterState.REQUEUED: "requeued already", LetterState.APPLIED: "applied already"}
 
 

@@ -111,6 +111,10 @@ class DeadLetterAdmin(PageAdmin):
 
     # page
 
+    def offer(self, request: HttpRequest, row: Any) -> list[Button]:
+        pointless = row.state in UNDECIDED and bool(letter_actions.why_not_requeued(row))
+        return [b for b in super().offer(request, row) if not (pointless and b.verb == "requeue")]
+
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         now = timezone.now()
         robot = at_sites(request.user, Robot.objects.filter(pk=row.robot_id)).first()
@@ -118,6 +122,7 @@ class DeadLetterAdmin(PageAdmin):
         alike = self.get_queryset(request).filter(**{name: getattr(row, name) for name in lists.ALIKE}).count()
         events = timeline(f"letter:{row.pk}", request.user, everybodys=sites_of(request.user) is EVERY_SITE)
         return {
+            "why_not": letter_actions.why_not_requeued(row) if row.state in UNDECIDED else "",
             "s": STATES[row.state], "next_step": next_step(row), "outcome": outcome(row), "body": as_text(row.body),
             "since": stamp(row.created_at), "since_ago": ago(row.created_at, now), "settled": stamp(row.settled_at),
             "robot": robot, "robot_url": reverse("admin:fleet_robot_change", args=[quote(row.robot_id)]) if robot else "",

@@ -114,18 +114,18 @@ class LetterList(ChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[DeadLetter]:
         found = super().get_queryset(request, exclude_parameters)
         self.grouped = request.GET.get(EACH) != EACH
-        self.groups: dict[int, dict[str, Any]] = {}
-        if self.grouped:
-            rows = found.order_by().values(*ALIKE).annotate(newest=Max("pk"), n=Count("pk"), oldest=Min("created_at"))
-            self.groups = {row["newest"]: row for row in rows}
-            found = found.filter(pk__in=self.groups)
-        return found
+        self.groups = (
+            found.order_by().values(*ALIKE).annotate(newest=Max("pk"), n=Count("pk"), oldest=Min("created_at"))
+        )
+        return found.filter(pk__in=self.groups.values("newest")) if self.grouped else found
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
+        shown = [letter.pk for letter in self.result_list] if self.grouped else []
+        groups = {group["newest"]: group for group in self.groups.filter(newest__in=shown)} if shown else {}
         for letter in self.result_list:
-            group = self.groups.get(letter.pk)
+            group = groups.get(letter.pk)
             letter.alike_n = group["n"] if group else 1
             letter.oldest_at = group["oldest"] if group else letter.created_at
 

@@ -157,8 +157,9 @@ def test_a_command_of_an_ended_mission_says_to_rerun_it(seat, dispatched, superv
         direction="out", robot_id="RB-001", msg_id=command.pk, kind=command.kind, body=command.body,
         reason="no answer", created_at=timezone.now(),
     )  # fmt: skip
+    assert f"{LIST}{row.pk}/requeue/" not in html(seat, page(row))
     text = html_after(seat, row, "requeue")
-    assert "has ended (aborted)" in text and "Rerun it from its page" in text
+    assert "has ended (aborted)" in text and "Rerun it from its page" in text and "It cannot be requeued" in text
     assert f"/admin/missions/mission/{dispatched.pk}/change/" in text
 
 
