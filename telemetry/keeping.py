@@ -101,6 +101,7 @@ LIVE_KEYS = {
     "alive:*": 600,
     "seen": "one member per robot",
     "born": "one",
+    "gateways": "one member per gateway, for an hour",
     "trouble": 20,
     "heard:*": 7 * 86_400,
     "asgi*": 86_400,

@@ -77,6 +77,10 @@ class Partition(models.Model):
     owner = models.CharField(max_length=80, default="")
     fence = models.BigIntegerField(default=0)
     until = models.DateTimeField(null=True)
+    last_entry = models.CharField(
+        max_length=40, db_default="", help_text="The newest entry of the stream that was seen."
+    )
+    server = models.CharField(max_length=40, db_default="", help_text="Replication id of the Redis that held it.")
 
 
 class WorkerProcess(models.Model):

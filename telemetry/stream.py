@@ -327,6 +327,16 @@ class Streams:
             )
         return found
 
+    def replication(self) -> dict[str, Any]:
+        """INFO replication: which server this is, and whose replica it was before it was promoted."""
+        return dict(self.redis.info("replication"))
+
+    def forget_marks(self, partitions: Iterable[int]) -> None:
+        """Of streams that are gone: what robots say again must not pass for a duplicate."""
+        for p in (p for p in partitions if not self.redis.exists(key(p))):
+            for name in self.redis.scan_iter(_mark(p, "*", "*").replace("[", "\\["), count=1000):
+                self.redis.unlink(name)
+
     def trim(self, partitions: Iterable[int]) -> None:
         """Drop what is acknowledged (never by length: that would drop what is not)."""
         for p, progress in self.progress(partitions).items():

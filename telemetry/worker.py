@@ -33,8 +33,10 @@ from telemetry.queueing import Queue
 from telemetry.relay import Relay
 from telemetry.requeued import Requeued
 from telemetry.stream import Entry, Streams, is_group_lost, partition_of
+from telemetry.tails import Tails
 
 BATCH = 100  # entries of one partition per transaction
+BATCH_S = 0.1  # a transaction that takes longer makes the next ones smaller: stops and pages wait for its rows
 BLOCK_MS = 200  # how long a read waits for something new
 RACES = 20  # lost races of one message in a row that pass for somebody else's fault
 GRACE_S = 5.0  # after taking a partition or an outage, before silence counts: robots reconnect meanwhile
@@ -69,10 +71,12 @@ class Worker:
         self.queue = Queue()
         self.sweep = Sweep()
         self.requeued = Requeued(self.streams)
+        self.tails = Tails()
         self.relay = Relay(self.streams.redis)
         self.hook = hook
         self.grace_s = grace_s
         self.limit = limit
+        self._at_once = float(limit)  # what this machine can do in BATCH_S just now, at most `limit`
         self.stopping = threading.Event()
         self.open_from: dict[int, float] = {}  # partition → tick from which silence counts
         self._settled_from: dict[int, float] = {}  # the same, as if the durable Redis had never been away
@@ -133,9 +137,7 @@ class Worker:
         if self._is_time("tend", TEND_S, tick):
             self._tend(tick)
         if self._groups_doubtful:
-            if lost := self.fences.keys() - self.streams.progress(self.fences).keys():
-                self._send_back(lost, tick)
-            self.streams.ensure_groups(self.fences)
+            self._see_what_is_lost(tick)
             self._groups_doubtful = False
         if self._is_time("look", LOOK_S, tick):
             self._look(now)
@@ -176,6 +178,7 @@ class Worker:
             log.info("%s took partitions %s", self.partitions.owner, sorted(taken))
             self._groups_doubtful = True
             self._recover |= taken
+            self.tails.take(taken)
             self._reopen(taken, tick)
             self._settled_from |= dict.fromkeys(taken, tick + self.grace_s)
         if lost:
@@ -188,18 +191,32 @@ class Worker:
     def _look(self, now: datetime) -> None:
         """Find entries that a former owner, frozen in the middle of a read, was handed after we took over."""
         progress = self.streams.progress(self.fences)
+        self.tails.remember(progress, self.fences)
         self._recover |= {p for p, stand in progress.items() if stand.unacked is not None} - self._in_hand.keys()
         behind = {p for p, stand in progress.items() if not stand.applied(stand.last)}
         metrics.backlog({p: self.streams.oldest_unapplied_s([p], now) if p in behind else 0.0 for p in self.fences})
 
-    def _send_back(self, lost: set[int], tick: float) -> None:
-        """These streams are gone, and with them what was acknowledged and not applied: robots say it again.
+    def _see_what_is_lost(self, tick: float) -> None:
+        """Whole streams, or only the newest entries; then see to it that all are there."""
+        progress = self.streams.progress(self.fences)
+        gone = self.fences.keys() - progress.keys()
+        short = self.tails.lost(progress, self.streams.replication())
+        if gone:
+            self.streams.forget_marks(gone)
+        for lost, how in ((gone, "had no stream"), (short - gone, "may have lost their newest entries")):
+            if lost:
+                self._send_back(lost, how, tick)
+                self.tails.forget(progress, lost)
+        self.streams.ensure_groups(self.fences)
+
+    def _send_back(self, lost: set[int], how: str, tick: float) -> None:
+        """These streams lost what was acknowledged and not applied, or may have: robots say it again.
 
         Before the groups are made anew: whoever dies in between leaves them absent, and the next one does it.
         """
         robots = [r for r in Robot.objects.values_list("pk", flat=True) if partition_of(r) in lost]
         if connected := send_back(robots):
-            log.critical("partitions %s had no stream: %d robots are sent back to repeat", sorted(lost), connected)
+            log.critical("partitions %s %s: %d robots are sent back to repeat", sorted(lost), how, connected)
             text = f"The durable Redis lost what it held: {connected} robots were sent back to say it again"
             raise_alert("data_lost", severity=Severity.CRITICAL, text=text, lasts=False)
         self._reopen(lost, tick)
@@ -211,13 +228,15 @@ class Worker:
         ours = self.fences.keys() - self._recover  # not what was lost or taken anew since it was read
         self._recover |= read.keys()  # handed out is pending until acknowledged, whatever happens in between
         for p, entries in read.items():
+            if entries:
+                self.tails.saw(p, entries[-1].id)
             if p in ours and self._apply(p, entries, now):
                 self._recover.discard(p)
         return bool(read)
 
     def _read(self, block_ms: int | None) -> dict[int, list[Entry]]:
         readable = self.fences.keys() - self._recover
-        return self.streams.read_new(readable, self.limit, block_ms) if readable else {}
+        return self.streams.read_new(readable, min(self.limit, int(self._at_once)), block_ms) if readable else {}
 
     def _again(self, p: int, now: datetime) -> bool:
         """What was handed out and never acknowledged, one at a time: one of them may have killed its worker."""
@@ -237,6 +256,7 @@ class Worker:
         entries = [entry for entry in entries if entry.robot_id not in self._kept_back]
         if not entries:
             return False
+        began = time.perf_counter()
         try:
             answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook, redelivered=again)
         except Exception as error:
@@ -251,9 +271,14 @@ class Worker:
                 return True
             self._kept_back |= {entry.robot_id for entry in entries}
             return False
+        self._pace(time.perf_counter() - began)
         self.deadlines.inquiry.answered(answered)
         self._acknowledge(p, entries)
         return True
+
+    def _pace(self, took_s: float) -> None:
+        """The next batch, by how long this one took."""
+        self._at_once = max(1.0, self._at_once / 2) if took_s > BATCH_S else min(float(self.limit), self._at_once * 1.2)
 
     def _acknowledge(self, p: int, entries: list[Entry]) -> None:
         self.hook("before_ack")
