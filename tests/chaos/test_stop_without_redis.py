@@ -2,16 +2,11 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
-from django.conf import settings
-from django.test import Client
 
 from fleet import actions
 from fleet.models import Command, Event, Hold
@@ -21,34 +16,10 @@ from telemetry.models import Link
 from telemetry.stream import Streams
 from tests.actors import SYSTEM
 from tests.chaos.conftest import OwnValkey
+from tests.chaos.person import Person
 from tests.eventually import eventually
 
 pytestmark = [pytest.mark.processes, pytest.mark.django_db(transaction=True)]
-TOKEN = "t" * 32
-
-
-class Person:
-    """A browser's requests: session cookie and token."""
-
-    def __init__(self, user, port: int) -> None:
-        client = Client()
-        client.force_login(user)
-        session = client.cookies[settings.SESSION_COOKIE_NAME].value
-        self.url = f"http://127.0.0.1:{port}"
-        self.headers = {
-            "Cookie": f"{settings.SESSION_COOKIE_NAME}={session}; {settings.CSRF_COOKIE_NAME}={TOKEN}",
-            "X-CSRFToken": TOKEN, "Accept": "application/json",
-        }  # fmt: skip
-
-    def ask(self, path: str, data: bytes | None = None) -> tuple[int, str, float]:
-        """Status, body, seconds."""
-        began = time.monotonic()
-        try:
-            with urlopen(Request(self.url + path, data, self.headers), timeout=10) as response:
-                answer = response.status, response.read().decode()
-        except HTTPError as error:
-            answer = error.code, error.read().decode()
-        return *answer, time.monotonic() - began
 
 
 @pytest.fixture
@@ -69,27 +40,9 @@ def redises(tmp_path_factory, environment, settings):
 
 
 @pytest.fixture
-def port(redises, environment, tmp_path):
-    """A web process of this test."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    command = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "fleet.asgi:application"]
-    environment |= {
-        "DEBUG": "1",
-        "SESSION_COOKIE_NAME": settings.SESSION_COOKIE_NAME,
-        "SECRET_KEY": settings.SECRET_KEY,
-    }
-    environment |= {"CSRF_COOKIE_NAME": settings.CSRF_COOKIE_NAME}
-    log = tmp_path / "web.log"
-    with log.open("wb") as out:
-        web = subprocess.Popen(
-            command, cwd=settings.BASE_DIR, env=environment, stdout=out, stderr=out, preexec_fn=tied()
-        )
-    eventually(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, 20, "web listens")
-    yield port
-    web.kill()
-    web.wait()
-    assert "Traceback" not in log.read_text()
+def port(redises, web):
+    """A web process of this test, on those."""
+    return web
 
 
 @pytest.fixture
