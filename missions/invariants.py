@@ -13,7 +13,9 @@ from django_fsm import TransitionNotAllowed
 
 from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, differences, digest, fold
 from fleet.models import Event
-from missions.models import QUEUED, RUNNING, Mission
+from missions.deadlines import deadlines
+from missions.decide.clocks import suspended
+from missions.models import QUEUED, RUNNING, Mission, State
 
 CHUNK = 2000  # events read at a time
 TOGETHER = 200  # aggregates whose rows are read at a time
@@ -34,6 +36,31 @@ def _nothing_hangs() -> Iterator[str]:
         yield f"I5 mission:{pk} is dispatched and has no open deadline"
     for pk in Mission.objects.filter(QUEUED, next_due_at=None).values_list("pk", flat=True):
         yield f"I5 mission:{pk} waits in the queue and nothing will look at it"
+    for mission in Mission.objects.filter(RUNNING).iterator(CHUNK):
+        yield from (f"I5 mission:{mission.pk} {text}" for text in _clocks(mission))
+    gone = Mission.objects.filter(handed_over_to__isnull=False).exclude(handed_over_to__in=Mission.objects.values("pk"))
+    for pk in gone.values_list("pk", flat=True):
+        yield f"I2 mission:{pk} was handed over to a mission that does not exist"
+
+
+def _clocks(mission: Mission) -> Iterator[str]:
+    """Clocks of what runs go, clocks of what stands still do not, and what stands still says so in the end."""
+    due = {deadline.kind for deadline in deadlines(mission)}
+    going = due & {"step", "retry", "gap", "finished", "mission"}
+    if suspended(mission):
+        if going:
+            yield f"is suspended, and its deadline {min(going)} runs"
+        if not due & {"paused", "held", "robot_lost", "stop", "undelivered", "accepted", "answer"}:
+            yield "is suspended, and nothing says so in the end"
+    elif mission.stop_requested_at:
+        if "stop" not in due:
+            yield "is being stopped, and nothing ends that"
+    elif mission.step_left_s is not None or mission.mission_left_s is not None:
+        yield "has time left of a suspension that is over"
+    elif mission.state == State.EXECUTING and not due & {"step", "retry", "gap", "answer"}:
+        yield f"is at step {mission.current_step}, and no deadline of that is open"
+    elif mission.state == State.STEP_COMPLETED and not due & {"finished", "answer"}:
+        yield "has done its steps, and nothing asks for its last word"
 
 
 def _rights_follow_history() -> Iterator[str]:

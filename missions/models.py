@@ -235,6 +235,25 @@ class Mission(models.Model):
                 | Q(state__in=OPEN, dispatched_at__isnull=False, next_due_at__isnull=False),
                 name="mission_dispatched_has_deadline",
             ),
+            models.CheckConstraint(
+                condition=Q(paused_at=None, held_at=None)
+                | Q(step_due_at=None, mission_due_at=None, finished_due_at=None, retry_due_at=None, gap_due_at=None),
+                name="mission_stands_still_while_suspended",
+            ),
+            models.CheckConstraint(
+                condition=(Q(paused_due_at=None) | Q(paused_at__isnull=False))
+                & (Q(held_due_at=None) | Q(held_at__isnull=False))
+                & (Q(robot_lost_due_at=None) | Q(robot_lost_at__isnull=False)),
+                name="mission_alerts_only_of_what_lasts",
+            ),
+            models.CheckConstraint(
+                condition=Q(retry_for="", retry_due_at=None) | (~Q(retry_for="") & Q(state=State.EXECUTING)),
+                name="mission_retries_while_executing",
+            ),
+            models.CheckConstraint(
+                condition=Q(handed_over_to=None) | Q(hand_over_at__isnull=False, state=State.ABORTED),
+                name="mission_handed_over_when_aborted",
+            ),
             models.UniqueConstraint(
                 fields=["robot"],
                 condition=RUNNING,

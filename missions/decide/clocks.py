@@ -59,8 +59,11 @@ def freeze(change: Change, since: datetime) -> dict[str, Any]:
         for kind, whole in most.items()
         if (due := getattr(mission, f"{kind}_due_at")) is not None
     }
-    if mission.asked_for in ("step", "mission"):  # it had run out: ask again when they run
-        left[f"{mission.asked_for}_left_s"] = 0.0
+    if not mission.stop_requested_at:  # what had run out is asked about again when they run
+        if mission.state == State.EXECUTING and mission.step_due_at is None and not mission.retry_for:
+            left["step_left_s"] = 0.0
+        if mission.asked_for == "mission":
+            left["mission_left_s"] = 0.0
     return {
         **left,
         **clear(mission, "step_due_at", "mission_due_at", "finished_due_at", "retry_due_at", "gap_due_at"),

@@ -11,7 +11,7 @@ from uuid import UUID
 from fleet.history import AGGREGATES, KINDS, Change, Origin, decode, differences, encode
 from fleet.models import Command
 from missions import deadlines as table
-from missions import facts, timings
+from missions import facts, invariants, timings
 from missions.decide import PASSED, decide
 from missions.models import FINAL, Mission, Then
 
@@ -112,12 +112,15 @@ class Machine:
             assert row.state == before, "I1: it left a final state"
         if row.dispatched_at and row.state not in FINAL:
             assert row.next_due_at is not None, f"I5: nothing is due after {self.kinds[-3:]}"
+            assert list(invariants._clocks(row)) == [], f"I5 after {self.kinds[-3:]}"
         if row.state in FINAL:
             assert row.next_due_at is None, "I5: something is due of a mission that has ended"
             assert row.state != "aborted" or row.abort_reason
         assert set(PASSED) == {kind for kind, _ in table.KINDS}
         if verdict in ("redundant", "stale"):
             assert len(self.change.events) == events, f"{verdict} facts leave no trace"
+        else:
+            assert len(self.change.events) > events, f"what is {verdict} is an event"
         for number, one in self.steps.items():
             assert not (one.inferred and one.confirm), f"step {number} is to be confirmed and was inferred"
             assert one.attempt <= 1 + one.timeout_retries + one.failure_retries, f"step {number} was tried too often"

@@ -125,6 +125,18 @@ def test_a_question_is_put_again_when_clocks_run(kind):
 
 
 @pytest.mark.parametrize("kind", ALERTS)
+def test_a_step_whose_time_is_up_is_asked_about_again_also_after_an_answer(kind):
+    m = Machine(step(), step(), brand=WAITS).run()
+    m.pass_("step")
+    m.tell(Answered("idle", named=True, ended="finished"))
+    assert set(m.due) == {"gap", "mission"}
+    begin(m, kind)
+    assert set(m.due) == {COLUMN[kind]}
+    end(m, kind)
+    assert m.due["step"] == 0
+
+
+@pytest.mark.parametrize("kind", ALERTS)
 def test_a_retry_waits_as_well(kind):
     m = Machine(step(failure_retries=1), brand=WAITS).run()
     m.tell(StepFailed(1, 1, 1))
@@ -196,6 +208,16 @@ def test_the_missions_own_policy_goes_before_its_brands(policy):
     other = Machine(step(), brand={"offline_policy": policy}, offline_policy="abort").run()
     other.tell(RobotLost(60))
     assert set(other.due) == {"robot_lost", "step", "mission"}
+
+
+@pytest.mark.parametrize("kind", ALERTS)
+def test_accepted_by_an_answer_while_clocks_stand_still(kind):
+    m = Machine(step(), step(), brand=WAITS).dispatch()
+    m.tell(Delivered(), StepCompleted(1, 2, 1))
+    m.pass_("accepted")
+    begin(m, kind)
+    m.tell(Answered("paused", named=True))
+    assert (m.row.state, m.row.step_left_s, m.row.stop_requested_at) == ("executing", 60, None)
 
 
 # with rows: who tells the mission that its robot is stopped
