@@ -46,9 +46,30 @@ def ask(change: Change, kind: str, asked_for: str, now: datetime, **data: Any) -
 
 def answered(change: Change, fact: facts.Answered, now: datetime) -> Verdict:
     if not change.row.asked_for:
-        return Verdict.REDUNDANT
+        return _unasked(change, fact, now)
     _judge(change, fact, now)
     return Verdict.APPLIED
+
+
+def _unasked(change: Change, fact: facts.Answered, now: datetime) -> Verdict:
+    """The answer to a question of nobody's deadline (after an outage), or one that came too late: what is new in it counts."""
+    mission = change.row
+    if not mission.dispatched_at:
+        return Verdict.REDUNDANT
+    if not fact.named:
+        return says_idle(change, facts.SaysIdle(), now) if fact.mode == "idle" else Verdict.REDUNDANT
+    before = len(change.events)
+    if news := [n for n in fact.completed if _is_news(change, n)]:
+        change.record("mission.answered", says=f"step {', '.join(map(str, news))} completed")
+        _take_over(change, fact, now)
+    if fact.ended == "finished" and mission.state == State.STEP_COMPLETED and at_last_step(change):
+        succeed(change, now, inferred=True)
+    return Verdict.APPLIED if len(change.events) > before else Verdict.REDUNDANT
+
+
+def _is_news(change: Change, number: int) -> bool:
+    step = change.children["steps"].get(number)
+    return step is not None and not step.outcome and step.claimed != Outcome.COMPLETED
 
 
 def answer_passed(change: Change, fact: facts.Due, now: datetime) -> None:
@@ -134,8 +155,7 @@ def _take_over(change: Change, answer: facts.Answered, now: datetime) -> None:
     if mission.state == State.PENDING:
         begin(change, now, inferred=True)
     for number in sorted(set(answer.completed) & steps.keys()):
-        step = steps[number]
-        if step.outcome or step.claimed == Outcome.COMPLETED:
+        if not _is_news(change, number):
             continue
         if mission.state == State.EXECUTING and mission.current_step == number:
             end_step(change, Outcome.COMPLETED, "", now)
@@ -154,13 +174,15 @@ def _finished(change: Change, now: datetime) -> None:
         abort(change, now, mission.abort_reason, mission.abort_detail, stop_confirmed=True)
     else:
         claimed = {} if mission.finish_claimed_at else {"finish_claimed_at": now}
-        due = {} if mission.gap_due_at else {"gap_due_at": clocks.after(now, timings.GAP_S)}
+        due = {} if mission.gap_due_at else clocks.start_if_running(mission, "gap", now, timings.GAP_S)
         if claimed or due:
             change.record("mission.receipt_early", says="finished", **claimed, **due)
 
 
 def _step(change: Change, answer: facts.Answered | None, now: datetime) -> None:
-    if change.row.step_due_at is None and change.row.state == State.EXECUTING and not change.row.retry_for:
+    mission = change.row
+    over = mission.step_due_at is None and not mission.retry_for and not clocks.suspended(mission)
+    if mission.state == State.EXECUTING and over:
         timed_out(change, now)
 
 

@@ -100,6 +100,8 @@ def dependency_moved(change: Change, fact: facts.DependencyMoved, now: datetime)
 
 
 def danger(change: Change, fact: facts.Danger, now: datetime) -> Verdict:
+    if change.row.stop_requested_at:
+        return Verdict.REDUNDANT
     stop(change, now, AbortReason.SAFETY, fact.text, by=change.origin.actor_name or "the robot")
     return Verdict.APPLIED
 

@@ -5,8 +5,12 @@ import pytest
 from fleet.actions import Refused
 from fleet.brand_actions import create_brand, edit_brand
 from fleet.models import Brand
+from missions.actions import dispatch_mission, draft_mission
 from missions.command_types import TYPES
-from tests.actors import SYSTEM
+from missions.facts import Delivered
+from missions.models import Mission
+from missions.timings import offline_policy
+from tests.actors import STEPS, SYSTEM, tell
 
 pytestmark = pytest.mark.django_db
 GOOD = {
@@ -130,3 +134,36 @@ def test_a_count_of_robots_tells_nothing_of_other_sites(client, other_supervisor
     client.force_login(other_supervisor)
     html = client.get("/admin/fleet/brand/").content.decode()
     assert "0 robots" in html and "1 robot<" not in html
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"accept_s": 0}, "accept_s: From 1"), ({"accept_tries": 0}, "accept_tries: From 1 to 100 tries"),
+        ({"stop_s": "15"}, "stop_s: From 1"), ({"stops_after_silence_s": 0}, "stops_after_silence_s: From 1"),
+        ({"offline_policy": "hope"}, "offline_policy: Choose one of abort, wait, hand_over"),
+        ({"strict_sequence": 1}, "strict_sequence: Yes or no"), ({"idle_cancel": None}, "idle_cancel: Yes or no"),
+        ({"step_timeouts": [60]}, "step_timeouts: Command types"), ({"step_timeouts": {"navigate": 0}}, "step_timeouts: From 1"),
+    ],
+)  # fmt: skip
+def test_what_a_brand_says_about_missions_is_checked(brand, columns, said):
+    with pytest.raises(Refused, match=said):
+        edit_brand(brand.pk, by=SYSTEM, **columns)
+
+
+def test_a_brands_times_are_those_of_its_missions(brand, robot, supervisor):
+    edit_brand(
+        brand.pk, by=SYSTEM, step_timeouts={"navigate": 7}, mission_timeout_s=77, accept_s=3, offline_policy="wait"
+    )
+    pk = draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=SYSTEM)
+    nobodys = draft_mission(title="Fetch", site=robot.site, steps=STEPS, by=SYSTEM)
+    for drawn_up in (pk, nobodys):  # without a robot: the longest of those that could
+        mission = Mission.objects.get(pk=drawn_up)
+        assert mission.timeout_s == 77
+        assert list(mission.steps.values_list("timeout_s", flat=True)) == [7, 60, 60]
+    dispatch_mission(pk, by=SYSTEM)
+    edit_brand(brand.pk, by=SYSTEM, accept_s=99, offline_policy="abort")
+    tell(Mission.objects.get(pk=pk), Delivered())
+    mission = Mission.objects.get(pk=pk)
+    assert (mission.accepted_due_at - mission.delivered_at).total_seconds() == 3
+    assert offline_policy(mission) == "wait"
