@@ -3,6 +3,7 @@
 Both are idempotent: five clicks, or two people at once, have one effect, and everybody is told what it was.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +16,8 @@ from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Command, CommandState, Robot
 from fleet.wording import clock
 from missions.models import FINAL, DeadLetter, Direction, LetterState, Mission
+
+REOPEN: dict[str, Callable[[DeadLetter], None]] = {}  # direction → how it is sent again, where missions does not know
 
 
 def requeue_letter(letter_id: int, *, by: Origin) -> str:
@@ -33,6 +36,8 @@ def requeue_letter(letter_id: int, *, by: Origin) -> str:
             raise Refused("There is no message to apply: it never came. Discard it, with a word about it.")
         if letter.direction == Direction.OUT:
             _open_again(letter, mission)
+        elif letter.direction in REOPEN:
+            REOPEN[letter.direction](letter)
         said = {"requeued_at": now, "requeued_by": by.actor_name}
         change = _decision(letter, by, now)
         change.record("letter.requeued", **_about(letter), requeues=change.row.requeues + 1, **said)

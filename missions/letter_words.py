@@ -26,8 +26,13 @@ _OUT = (
 _NEXT: tuple[tuple[Callable[[DeadLetter], bool], str], ...] = (
     (lambda d: d.state == LetterState.REQUEUED and d.direction == Direction.IN,
      "It waits in the stream of its partition and is applied within seconds, if a worker runs. Look again."),
+    (lambda d: d.state == LetterState.REQUEUED and d.direction == Direction.HOOK,
+     "It is sent within seconds, if `manage.py followers` runs and its receiver takes it. Look again."),
     (lambda d: d.state == LetterState.REQUEUED, "It is sent as soon as the robot's link is up."),
     (lambda d: d.state in (LetterState.APPLIED, LetterState.DISCARDED), "Nothing. It is kept for who asks later."),
+    (lambda d: d.direction == Direction.HOOK,
+     "The receiver did not take it for a day. Its page, under Webhooks, says what came back. When it is well, requeue this: "
+     "it is sent again with the same id. Nothing in Drover depends on it."),
     (lambda d: not d.body,
      "There is no message to apply: it never came. Look at the robot's page for what it may have been, then discard it."),
     (lambda d: d.direction == Direction.OUT and not d.kind.startswith("mission."),

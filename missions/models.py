@@ -405,6 +405,7 @@ class Direction(models.TextChoices):
 
     IN = "in", "From a robot"
     OUT = "out", "To a robot"
+    HOOK = "web", "To a webhook"
 
 
 class LetterState(models.TextChoices):

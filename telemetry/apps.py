@@ -13,9 +13,11 @@ class TelemetryConfig(AppConfig):
         from fleet import live
         from fleet.access import PATH_TO_SITE
         from fleet.models import Robot
+        from missions import letter_actions
+        from missions.models import Direction
         from telemetry import evidence, irregular, metrics, snapshots
         from telemetry.live import dirty, revocation
-        from telemetry.out import webhook_rules  # noqa: F401  (adds to the catalogue)
+        from telemetry.out import undelivered, webhook_rules  # noqa: F401  (the rules add to the catalogue)
 
         live.source = snapshots.facts
         port.source = irregular.of_robot
@@ -25,6 +27,7 @@ class TelemetryConfig(AppConfig):
             {"telemetry.tally": "site", "telemetry.webhook": "site", "telemetry.sending": "webhook__site"}
         )
         PATH_TO_SITE["telemetry.irregularity"] = "robot__site"
+        letter_actions.REOPEN[Direction.HOOK] = undelivered.open_again
         dirty.connect()
         metrics.connect()
         revocation.connect()

@@ -25,7 +25,7 @@ LABELS = {  # every label there is, and what it may say
     "kind": "a line of the event catalogue, a deadline or a kind of hold",
     "where": "gateway (recognised by the store) or worker (recognised by PostgreSQL)",
     "what": "what was tried again: command, message, race, redelivered",
-    "direction": "in, out",
+    "direction": "in, out, web (to a webhook)",
     "channel": "critical, lossy",
     "scope": "row (a change in the database), live (pose, battery)",
     "field": "first part of the field that was wrong",
@@ -70,7 +70,9 @@ BACKLOG = _gauge(
 )
 OWNED = _gauge("partitions_owned", "Partitions that this worker owns.")
 RETRIES = _counter("retries", "Things that were tried again.", "what")
-DEAD_LETTERS = _counter("dead_letters", "Messages given up, from robots (in) and to robots (out).", "direction")
+DEAD_LETTERS = _counter(
+    "dead_letters", "Messages given up, from robots (in), to robots (out), to webhooks (web).", "direction"
+)
 STORE_FAILURES = _counter("store_failures", "Times that a worker found a store not answering.")
 TROUBLE = _gauge("trouble", "1 for each cause of trouble with Drover itself that this worker finds.", "cause")
 TIDIED = _counter("tidied_rows", "Rows that were deleted because they are old.", "table")

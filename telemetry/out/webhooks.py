@@ -18,6 +18,7 @@ from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
 from telemetry.out.signing import new_secret
 from telemetry.out.wanted import KEEP_TRYING, TEST, matching
 
+AGAIN = timedelta(seconds=1)  # by so much at least one that was requeued differs from the others
 MOST = 100  # webhooks: each that has something to send has a thread
 
 
@@ -77,16 +78,15 @@ def send_test(pk: int, *, now: datetime | None = None) -> None:
     )  # fmt: skip
 
 
-def send_again(sending_id: int, *, now: datetime | None = None) -> None:
-    """One that was given up is sent again, with all its tries. Raises `Refused` when nobody wants it any more."""
+def send_again(sending: Sending | None, *, now: datetime | None = None) -> None:
+    """One that was given up is sent again, for another day. Raises `Refused` when nobody wants it any more."""
     now = now or timezone.now()
-    sending = Sending.objects.select_related("webhook").filter(pk=sending_id).first()
     if sending is None:
-        raise Refused("It is not kept any more: it is too long ago.")
+        raise Refused("It is not kept any more: it is too long ago. Discard it, with a word about it.")
     if not sending.webhook.enabled:
         raise Refused(f"“{sending.webhook}” is switched off. Switch it on first.")
-    Sending.objects.filter(pk=sending_id, state=SendState.DEAD).update(
-        state=SendState.OPEN, tries=0, due_at=now, give_up_at=now + KEEP_TRYING
+    Sending.objects.filter(pk=sending.pk, state=SendState.DEAD).update(
+        state=SendState.OPEN, tries=0, due_at=now, give_up_at=max(now, sending.created_at + AGAIN) + KEEP_TRYING
     )
 
 
@@ -130,5 +130,5 @@ def _tell(change: Change, fact: Any, by: Origin) -> bool:
 
 
 def suspend(pk: int, *, why: str) -> bool:
-    """Drover itself switches it off. What waits stays as it is, for whoever gives it up."""
+    """Drover itself switches it off; what waits is for the caller to give up. False when it was off."""
     return _change(pk, rules.Disable(why), Origin("policy", actor_name="policy"))

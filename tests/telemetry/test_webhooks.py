@@ -14,14 +14,16 @@ from fleet.actions import Refused
 from fleet.history import by_user
 from fleet.models import Alert, Event
 from fleet.site_actions import create_site
-from missions import actions
+from missions import actions, letter_actions
+from missions.models import DeadLetter
 from telemetry.out import sending, wanted, webhooks
 from telemetry.out.followers import LINES
 from telemetry.out.group import Follow
 from telemetry.out.lanes import Lanes, due
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
+from telemetry.out.outcomes import wait_s
 from telemetry.out.posting import Line
-from telemetry.out.sending import Lane, wait_s
+from telemetry.out.sending import Lane
 from tests.actors import STEPS, SYSTEM
 from tests.telemetry.receiver import receiver
 
@@ -178,6 +180,47 @@ def test_after_a_day_it_is_given_up_and_what_follows_goes_on(hook, there, missio
     assert "dead" not in states()
     send(hook, after(25.1 * 3600))
     assert states()[-2:] == ["dead", "delivered"]
+    [letter] = DeadLetter.objects.all()
+    assert (letter.direction, letter.robot_id, letter.kind, letter.state) == (
+        "web",
+        "RB-001",
+        "mission.priority_set",
+        "open",
+    )
+    assert json.loads(letter.body)["about_id"] == str(mission.pk)
+    assert letter.reason == "the webhook “MES” did not take it: it answers 422"
+    send_it_again(letter, by_user(supervisor))
+    assert send(hook, after(23 * 3600)) == 1
+    letter.refresh_from_db()
+    assert letter.state == "requeued", "it is tried for another day"
+    send(hook, after(60 * 3600))
+    letter.refresh_from_db()
+    assert (letter.state, letter.result) == ("failed", "It failed again: it answers 422")
+    there.answers.clear()
+    send_it_again(letter, by_user(supervisor))
+    assert send(hook, after(61 * 3600)) == 1
+    letter.refresh_from_db()
+    assert (letter.state, letter.result) == ("applied", "The receiver has taken it.")
+    assert there.got[-1]["kind"] == "mission.priority_set"
+    assert DeadLetter.objects.count() == 1
+
+
+def send_it_again(letter, by) -> None:
+    assert letter_actions.requeue_letter(letter.pk, by=by) == "requeued"
+    assert letter_actions.requeue_letter(letter.pk, by=by) == "requeued already"
+
+
+def test_a_letter_of_a_webhook_that_is_off_or_of_long_ago_is_not_sent_again(hook, there, mission, supervisor):
+    fan_out()
+    there.answers[""] = 422
+    send(hook, after(25 * 3600))
+    letter = DeadLetter.objects.first()
+    webhooks.disable_webhook(hook.pk, by=SYSTEM)
+    with pytest.raises(Refused, match="switched off"):
+        letter_actions.requeue_letter(letter.pk, by=by_user(supervisor))
+    Sending.objects.all().delete()
+    with pytest.raises(Refused, match="not kept"):
+        letter_actions.requeue_letter(letter.pk, by=by_user(supervisor))
 
 
 def test_somebody_is_told_and_after_a_day_without_success_it_is_switched_off(hook, there, mission):
@@ -204,6 +247,7 @@ def test_somebody_is_told_and_after_a_day_without_success_it_is_switched_off(hoo
     [alert] = Alert.objects.filter(cleared_at=None)
     assert "switched off" in alert.text
     assert "open" not in states()
+    assert DeadLetter.objects.filter(state="open").count() == states().count("dead") >= 1
 
 
 def test_a_test_goes_first_once_and_also_when_it_is_switched_off_or_rests(hook, there, mission):
