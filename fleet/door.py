@@ -36,7 +36,7 @@ class Door(admin.AdminSite):
     index_title = "Now"
     site_url = "/fleet/"
     empty_value_display = "–"
-    app_words = {"auth": "People and roles", "telemetry": "Links of robots"}  # on the start page
+    app_words = {"auth": "People and roles", "telemetry": "Links, statistics, webhooks"}  # on the start page
     enable_nav_sidebar = False  # lists need the width; the top bar has what people open daily
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:

@@ -11,6 +11,7 @@ _VIEW = {
     for app, models in {
         "fleet": "site place brand robot event command alert silence",
         "missions": "mission template deadletter",
+        "telemetry": "tally",
     }.items()
     for model in models.split()
 }
@@ -33,6 +34,7 @@ _MANAGE = {
     "fleet.silence_alert",
     "fleet.view_robotcredential",
     "telemetry.view_knock",
+    *(f"telemetry.{verb}_webhook" for verb in ("add", "change", "view")),
     *(f"auth.{verb}_user" for verb in ("add", "change", "view")),
     "auth.view_group",
 }

@@ -16,6 +16,7 @@ from fleet.admin.timeline import ago, stamp
 from fleet.models import Robot
 from telemetry.gateways.knocks import MANY, ROWS_OF_ADDRESS
 from telemetry.models import Knock
+from telemetry.out import statistics_admin, webhook_admin  # noqa: F401  (each registers its page)
 
 
 @admin.register(Knock)

@@ -169,6 +169,8 @@ MODELS = {
     "missions/template": Model(add=STEER, change=STEER, actions=True),
     "missions/deadletter": Model(actions=True),
     "telemetry/knock": Model(view=ADMIN),
+    "telemetry/tally": Model(),
+    "telemetry/webhook": Model(view=ADMIN, add=ADMIN, change=ADMIN, actions=True),
 }
 
 STAFF = may(EVERY_ROLE)
@@ -249,6 +251,9 @@ LINES = {
     "admin/jsi18n/": Line(get=STAFF),
     "admin/<app_label>/": Line(get=STAFF, post=STAFF),
     "admin/<url>": Line(get=Rule(EVERY_ROLE, absent_for=EVERY_ROLE), post=Rule(EVERY_ROLE, absent_for=EVERY_ROLE)),
+    "admin/telemetry/tally/": Line(get=may(EVERY_ROLE), post=may(NOBODY)),
+    "admin/telemetry/tally/export.csv": Line(get=may(EVERY_ROLE), post=may(NOBODY)),
+    **button("telemetry/webhook", "test enable disable renew", ADMIN),
     # the audit is looked at; nobody changes anything there
     "admin/fleet/event/": Line(get=may(EVERY_ROLE), post=may(NOBODY)),
     "admin/fleet/event/export.csv": Line(get=may(EVERY_ROLE), post=may(NOBODY)),

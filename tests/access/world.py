@@ -24,6 +24,8 @@ from fleet.tokens import SCOPES, issue_token
 from missions import actions, templates
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.knocks import Stranger, record
+from telemetry.out import webhooks
+from telemetry.out.models import Tally
 from tests.actors import SYSTEM, online, user
 from tests.fleet.pictures import png
 
@@ -124,6 +126,10 @@ def world(
     alerts.silence(site=site, until=timezone.now() + timedelta(hours=1), why="Zebra-silence", by=by)
     stranger = Stranger("", "RB-ZEBRA", "HTTP", "192.0.2.1")
     record([(stranger, 1, timezone.now())])
+    webhooks.create_webhook(
+        name="Zebra-webhook", url="https://zebra.example.org/", site=site.pk, kinds=["mission.*"], by=by
+    )  # fmt: skip
+    Tally.objects.create(hour=timezone.now(), site=site, what="ended", detail="Zebra-detail", n=7)
     fleet_actions.enrol_robot(id="RB-OWN", name="Own robot", site=other_site, brand=brand, by=SYSTEM)
     own = [{"command": "navigate", "params": {"place": "Dock A"}}]
     actions.draft_mission(title="Own mission", site=other_site, robot="RB-OWN", steps=own, by=SYSTEM)
