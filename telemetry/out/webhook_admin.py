@@ -1,6 +1,7 @@
 """Admin pages of webhooks: who is told of what, how their receivers do, and what was sent. For admins."""
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from django import forms
@@ -15,12 +16,13 @@ from fleet.access import EVERY_SITE, sites_of
 from fleet.actions import Refused
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago, stamp, timeline
-from fleet.audit import SUBJECTS, kind_choices
-from fleet.history import by_user
+from fleet.audit import SUBJECTS, kind_in_words
+from fleet.history import KINDS, by_user
 from fleet.models import Site, no_nul
 from fleet.wording import Said
 from telemetry.out import webhooks
 from telemetry.out.models import SendState, Webhook
+from telemetry.out.outcomes import FAILING_S
 from telemetry.out.wanted import ALL
 
 SHOWN = 50  # of what was sent
@@ -33,12 +35,39 @@ STATES: dict[str, Said] = {
 }
 
 
-def _kinds() -> list[Any]:
-    """As the audit has them: `mission.` there is `mission.*` here."""
-    groups: list[Any] = [("Everything", [(ALL, "Every event")])]
-    for label, kinds in kind_choices()[1:]:
-        groups.append((label, [(f"{name}*" if name.endswith(".") else name, words) for name, words in kinds]))
-    return groups
+FIRST = ("mission", "robot", "alert")  # what most are made for; the rest as the catalogue has it
+
+
+class Choice(NamedTuple):
+    value: str
+    words: str
+    chosen: bool
+
+
+class Group(NamedTuple):
+    """Kinds about the same thing: all of them, or single ones."""
+
+    whole: Choice
+    single: list[Choice]
+    chosen: int
+
+
+def groups(chosen: Collection[str]) -> list[Group]:
+    """The catalogue as the form shows it."""
+    found = [Group(Choice(ALL, "Everything", ALL in chosen), [], 0)]
+    prefixes = dict.fromkeys([*FIRST, *(kind.partition(".")[0] for kind in KINDS)])
+    for prefix in prefixes:
+        kinds = sorted(kind for kind in KINDS if kind.startswith(f"{prefix}."))
+        whole = f"{prefix}.*"
+        single = [Choice(kind, kind_in_words(kind), kind in chosen) for kind in kinds]
+        label = f"{SUBJECTS.get(prefix, prefix.capitalize())}: anything"
+        found.append(Group(Choice(whole, label, whole in chosen), single, sum(c.chosen for c in single)))
+    return found
+
+
+def _choices() -> list[tuple[str, str]]:
+    shown = groups(())
+    return [(c.value, c.words) for group in shown for c in (group.whole, *group.single)]
 
 
 class WebhookForm(forms.Form):
@@ -51,10 +80,7 @@ class WebhookForm(forms.Form):
         Site.objects.all(), required=False, empty_label="every site", help_text="Only what belongs to it is sent."
     )
     kinds = forms.MultipleChoiceField(
-        label="Events",
-        choices=_kinds,
-        widget=forms.CheckboxSelectMultiple,
-        help_text="“Anything” includes kinds of later versions.",
+        label="Events", choices=_choices, error_messages={"required": "Choose at least one."}
     )
 
 
@@ -88,7 +114,7 @@ class WebhookAdmin(PageAdmin):
     first = "Make the first"
     add = "Add a webhook"
     page_template = "admin/drover/webhook.html"
-    form_template = "admin/drover/plain_form.html"
+    form_template = "admin/drover/webhook_form.html"
     list_display = ("name", "stand", "place", "host", "what", "waiting", "last")
     list_select_related = ("site", "lane")
     list_filter = ("enabled", "site")
@@ -132,7 +158,9 @@ class WebhookAdmin(PageAdmin):
         return row.pk, f"{said['name']} is saved."
 
     def form_context(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> dict[str, Any]:
+        form = forms["form"]
         return {
+            "plain": [field for field in form if field.name != "kinds"], "groups": groups(form["kinds"].value() or ()),
             "heading": f"Edit {row}" if row else "Add a webhook", "verb": "Save" if row else "Add the webhook",
             "after": "" if row else "Its secret is shown once, on the next page.",
         }  # fmt: skip
@@ -182,9 +210,11 @@ class WebhookAdmin(PageAdmin):
 def _stand(webhook: Webhook) -> Said:
     if not webhook.enabled:
         return Said("╳", "Off", "off")
-    if hasattr(webhook, "lane") and webhook.lane.failing_since:
-        return Said("△", "Fails", "warn")
-    return Said("○", "On", "ok")
+    since = webhook.lane.failing_since if hasattr(webhook, "lane") else None
+    if since is None:
+        return Said("○", "On", "ok")
+    long = (timezone.now() - since).total_seconds() >= FAILING_S
+    return Said("△", "Fails", "warn") if long else Said("◌", "Trying again", "info")
 
 
 def _failing(webhook: Webhook) -> str:
@@ -193,10 +223,11 @@ def _failing(webhook: Webhook) -> str:
     if not webhook.enabled or lane is None or not lane.failing_since:
         return ""
     again = f"; tried again at {lane.rests_until:%H:%M:%S}" if lane.rests_until else ""
-    return f"Takes nothing since {lane.failing_since:%Y-%m-%d %H:%M} UTC, {lane.failures} tries{again}"
+    tries = f"{lane.failures} {'try' if lane.failures == 1 else 'tries'}"
+    return f"Takes nothing since {lane.failing_since:%Y-%m-%d %H:%M:%S} UTC, {tries}{again}"
 
 
 def _in_words(kinds: list[str]) -> list[tuple[str, str]]:
     """(words, pattern)"""
-    words = {name: label for _, group in _kinds() for name, label in group}
-    return [(words.get(kind, SUBJECTS.get(kind, kind)).partition(" · ")[0], kind) for kind in kinds]
+    words = dict(_choices())
+    return [(words.get(kind, kind), kind) for kind in kinds]
