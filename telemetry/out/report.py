@@ -30,7 +30,7 @@ TIMEOUTS = {  # detail → words
     "mission": "The mission took too long", "undelivered": "Assignment not delivered", "robot_lost": "Robot offline too long",
     "expired": "Not started in time",
 }  # fmt: skip
-RETRIES = {"step": "A step was tried again", "stop": "Told to stop again"}
+RETRIES = {"step": "A step was tried again", "stop": "Told to stop again", "hand_over": "Handed over to another robot"}
 STEPS = {"completed": "Completed", "failed": "Failed", "skipped": "Skipped"}
 WIDE = 240  # px of the longest bar
 
@@ -115,7 +115,7 @@ def tables(question: Question) -> list[Table]:
         _table("Timeouts", "timeout", _by(rows.filter(what=TIMEOUT), "detail"), lambda d: TIMEOUTS.get(d, d),
                "No deadline passed. Each that does will be counted here by its kind.", lambda d: _audit(question, _KINDS.get(d, ""))),
         _table("Retries", "retry", _by(rows.filter(what=RETRY), "detail"), lambda d: RETRIES.get(d, d),
-               "Nothing was tried again.", lambda d: _audit(question, {"step": "mission.step_retried", "stop": "mission.stop_resent"}.get(d, ""))),
+               "Nothing was tried again.", lambda d: _audit(question, _RETRY_KINDS.get(d, ""))),
         _table("Aborted, by brand", "brand", _by(rows.filter(what=ENDED).exclude(detail="success"), "brand_id"),
                lambda b: brands.get(b, f"brand {b}"), "No mission was aborted.", lambda b: ""),
         _steps(rows),
@@ -128,6 +128,8 @@ _KINDS = {
     "mission": "mission.timeout", "undelivered": "mission.undelivered", "robot_lost": "mission.robot_lost_timeout",
     "expired": "mission.expired",
 }  # fmt: skip
+
+_RETRY_KINDS = {"step": "mission.step_retried", "stop": "mission.stop_resent", "hand_over": "mission.handed_over"}
 
 
 def _by(rows: QuerySet[Tally], column: str) -> list[tuple[Any, int]]:

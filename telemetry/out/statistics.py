@@ -22,7 +22,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Rule(NamedTuple):
-    """`detail` of the count, from the event's data. `of_step`: by the command type of its step as well."""
+    """`detail` of the count, from the event's data, with the mission's `abort_reason`. `of_step`: by the command type of its step as well."""
 
     what: str
     detail: Callable[[dict[str, Any]], str]
@@ -52,6 +52,7 @@ RULES: dict[str, Rule] = {
     "mission.robot_lost_timeout": Rule(TIMEOUT, _is("robot_lost")),
     "mission.expired": Rule(TIMEOUT, _is("expired")),
     "mission.stop_resent": Rule(RETRY, _is("stop")),
+    "mission.handed_over": Rule(RETRY, _is("hand_over")),
     "mission.step_retried": Rule(RETRY, _is("step"), of_step=True),
     "mission.step_completed": Rule(STEP, _is("completed"), of_step=True),
     "mission.step_failed": Rule(STEP, _is("failed"), of_step=True),
@@ -66,16 +67,17 @@ def count(events: list[Told]) -> Counter[Key]:
     found = [(event, RULES[event.kind], _data(event)) for event in events if event.kind in RULES and event.site_id]
     if not found:
         return Counter()
-    missions = {event.aggregate.partition(":")[2] for event, _, _ in found}
-    robots = _robots(missions)
+    missions = _missions({event.aggregate.partition(":")[2] for event, _, _ in found})
     steps = _steps({event.aggregate.partition(":")[2] for event, rule, _ in found if rule.of_step})
-    brands = Brands({robot for robot in robots.values() if robot})
+    brands = Brands({robot for robot, _ in missions.values() if robot})
     counts: Counter[Key] = Counter()
     for event, rule, data in found:
         mission = event.aggregate.partition(":")[2]
         hour = event.recorded_at.replace(minute=0, second=0, microsecond=0)
         command = steps.get((mission, step_of(data)), "") if rule.of_step else ""
-        brand = brands.at(robots.get(mission) or "", event.id)
+        robot, reason = missions.get(mission, (None, ""))
+        brand = brands.at(robot or "", event.id)
+        data.setdefault("abort_reason", reason)  # said when the stop was asked for, if it was
         assert event.site_id is not None
         counts[hour, event.site_id, brand, rule.what, rule.detail(data)[:60], command] += 1
     return counts
@@ -95,10 +97,13 @@ def step_of(data: dict[str, Any]) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _robots(missions: Iterable[str]) -> dict[str, str | None]:
+def _missions(missions: Iterable[str]) -> dict[str, tuple[str | None, str]]:
+    """Mission → its robot and why it was aborted: neither changes after what is counted."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT id::text, robot_id FROM missions_mission WHERE id = ANY(%s::uuid[])", [list(missions)])
-        return dict(cursor.fetchall())
+        cursor.execute(
+            "SELECT id::text, robot_id, abort_reason FROM missions_mission WHERE id = ANY(%s::uuid[])", [list(missions)]
+        )
+        return {mission: (robot, reason) for mission, robot, reason in cursor.fetchall()}
 
 
 def _steps(missions: Iterable[str]) -> dict[tuple[str, int], str]:
