@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('missions', '0007_dead_letter_decisions'),
+        ('missions', '0008_hold_suspended_missions'),
     ]
 
     operations = [
