@@ -11,7 +11,7 @@ KINDS = (
     ("queued", "say that it still waits, and why"),
     ("expires", "abort it, because it has not started"),
     ("undelivered", "say so; the assignment waits for the robot's link"),
-    ("accepted", "send the assignment again; after 5 tries stop and abort as undeliverable"),
+    ("accepted", "send the assignment again; after the last try stop and abort as undeliverable"),
     (
         "step",
         "ask about the step, then do as its policy says: try again, skip it, or stop and abort with reason timeout",

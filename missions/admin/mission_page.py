@@ -16,8 +16,9 @@ from fleet import sending
 from fleet.access import at_sites
 from fleet.admin.timeline import timeline
 from fleet.models import Command, OfflinePolicy
+from missions import timings
+from missions.admin.due_rows import due_rows
 from missions.admin.step_rows import standing_still, step_rows
-from missions.deadlines import deadlines
 from missions.models import FINAL, Mission, OriginKind, State
 from missions.waiting import why_waiting
 from missions.wording import mission_said
@@ -51,7 +52,7 @@ def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
     history = timeline(f"mission:{row.pk}", request.user)
     newest = history["entries"][-1].event.seq if history["entries"] else 0
     sent = sending.newest(Command.objects.filter(mission=row.pk))
-    now = timezone.now()
+    now, steps = timezone.now(), list(row.steps.all())
     parts = {
         "head": _key(row.version, waits, str(row.robot)),
         "buttons": _key(row.version),
@@ -64,15 +65,13 @@ def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
         "s": mission_said(row),
         "robot_url": reverse("admin:fleet_robot_change", args=[quote(row.robot_id)]) if row.robot_id else "",
         "waits_for": waits,
-        "steps": step_rows(row, list(row.steps.all())),
+        "steps": step_rows(row, steps),
         "still": standing_still(row),
         "left": _left(row),
         "late": _late(history["entries"]),
         "offline": _offline(row),
         "proposed": _proposed(row, history["entries"]),
-        "deadlines": [
-            (deadline, _until(deadline.due_at, now)) for deadline in ([] if row.state in FINAL else deadlines(row))
-        ],
+        "deadlines": due_rows(row, steps, now),
         "waiting_since": row.queued_at if row.state == State.PENDING and not row.dispatched_at else None,
         "sent": sent,
         "related": related,
@@ -125,20 +124,14 @@ def _left(row: Any) -> str:
 
 
 def _offline(row: Any) -> str:
-    """What becomes of it when its robot stays offline: as it says itself, or as its robot's brand does."""
+    """What becomes of it when its robot stays offline: as it says itself, or as its robot's brand does or did."""
     policies = dict(OfflinePolicy.choices)
     if row.offline_policy:
         return str(policies[row.offline_policy]).lower()
-    return (
-        f"{str(policies[row.robot.brand.offline_policy]).lower()}, as its brand says"
-        if row.robot
-        else "as its robot's brand says"
-    )
-
-
-def _until(due_at: Any, now: Any) -> str:
-    left = (due_at - now).total_seconds()
-    return f"in {left:.0f} s" if left >= 0 else f"due {-left:.0f} s ago"
+    if row.robot is None:
+        return "as its robot's brand says"
+    of_brand = timings.offline_policy(row) if row.timings else row.robot.brand.offline_policy
+    return f"{str(policies[of_brand]).lower()}, as its brand says"
 
 
 def _key(*parts: object) -> str:

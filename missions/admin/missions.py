@@ -59,10 +59,14 @@ class MissionAdmin(PageAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Mission]:
         steps = Step.objects.filter(mission=OuterRef("pk")).order_by().values("mission")
-        done = steps.annotate(n=Count("pk", filter=Q(outcome=Outcome.COMPLETED))).values("n")
+        done, skipped = (
+            steps.annotate(n=Count("pk", filter=Q(outcome=how))).values("n")
+            for how in (Outcome.COMPLETED, Outcome.SKIPPED)
+        )
         return super().get_queryset(request).annotate(
             steps_n=Coalesce(Subquery(steps.annotate(n=Count("pk")).values("n")), 0, output_field=IntegerField()),
             done_n=Coalesce(Subquery(done), 0, output_field=IntegerField()),
+            skipped_n=Coalesce(Subquery(skipped), 0, output_field=IntegerField()),
         )  # fmt: skip
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
@@ -89,8 +93,9 @@ class MissionAdmin(PageAdmin):
     @admin.display(description="progress")
     def progress(self, mission: Any) -> SafeString:
         return format_html(
-            '<span class="num nowrap">{}/{} <progress max="{}" value="{}" aria-hidden="true"></progress></span>',
-            mission.done_n, mission.steps_n, mission.steps_n or 1, mission.done_n,
+            '<span class="num nowrap">{}/{} <progress max="{}" value="{}" aria-hidden="true"></progress></span>{}',
+            mission.done_n, mission.steps_n, mission.steps_n or 1, mission.done_n + mission.skipped_n,
+            f" {mission.skipped_n} skipped" if mission.skipped_n else "",
         )  # fmt: skip
 
     @admin.display(description="why it waits, what went wrong", empty_value="")

@@ -41,9 +41,9 @@ def standing_still(mission: Any) -> list[tuple[str, datetime]]:
         return []
     waits = mission.step_left_s is not None or mission.mission_left_s is not None
     reasons = (
-        ("it is paused", mission.paused_at),
         ("its robot is stopped", mission.held_at),
         ("it waits for its robot, which is offline", mission.robot_lost_at if waits else None),
+        ("it is paused", mission.paused_at),
     )
     return [(why, since) for why, since in reasons if since is not None]
 

@@ -143,7 +143,7 @@ def test_page_shows_steps_deadlines_and_timeline_with_who_and_why(client, audito
     ]
     assert "Drive to Dock A" in html
     assert "Pick pallet 7 at Dock A" in html
-    assert [d.kind for d, _ in answer.context["deadlines"]] == ["step", "mission"]
+    assert [d.then[:13] for d in answer.context["deadlines"]] == ["ask about ste", "ask about the"]
     assert "<img src=x" not in html
     assert "&lt;img src=x onerror" in html
     assert not answer.context["buttons"]

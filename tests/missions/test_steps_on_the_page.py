@@ -8,6 +8,7 @@ import pytest
 from fleet.brand_actions import edit_brand
 from fleet.history import by_user
 from missions import actions
+from missions.admin.due_rows import due_rows
 from missions.admin.step_rows import standing_still, step_rows
 from missions.facts import Accepted, Cancelled, Due, Finished, StepCompleted
 from missions.models import Mission, Step
@@ -109,3 +110,27 @@ def test_what_was_taken_as_done_says_why_there_and_in_the_history(client, superv
     assert 'Taken as done</span> <span class="quiet">the robot went on to step 2</span>' in html
     assert "Step 1 taken as done: the robot went on" in html
     assert "Step 2 completed" in html
+
+
+@pytest.mark.parametrize(
+    ("row", "given", "then"),
+    [
+        ({"step_due_at": T0}, {"attempt": 1, "timeout_retries": 1, "repeatable": True}, "ask about step 1, then try it again"),
+        ({"step_due_at": T0}, {"attempt": 2, "timeout_retries": 1, "repeatable": True, "timeout_then": "skip"},
+         "ask about step 1, then skip it"),
+        ({"step_due_at": T0}, {"attempt": 1, "timeout_retries": 1, "repeatable": False},
+         "ask about step 1, then stop and abort with reason timeout"),
+        ({"retry_due_at": T0}, {"attempt": 1}, "begin try 2 of step 1"),
+        ({"accepted_due_at": T0, "accept_tries": 2, "timings": {"accept_tries": 3}}, {}, "send the assignment again, try 3 of 3"),
+        ({"accepted_due_at": T0, "accept_tries": 3, "timings": {"accept_tries": 3}}, {},
+         "stop and abort as undeliverable, unless its robot is offline or stopped"),
+        ({"robot_lost_due_at": T0, "offline_policy": "wait"}, {}, "say that it still waits for its robot"),
+        ({"robot_lost_due_at": T0, "timings": {"offline_policy": "hand_over"}, "offline_policy": ""}, {},
+         "hand it over if nothing can be done twice, else propose it"),
+        ({"paused_due_at": T0}, {}, "say that it is still paused"),
+        ({"state": "aborted", "paused_due_at": T0}, {}, None),
+    ],
+)  # fmt: skip
+def test_what_will_happen_is_said_as_this_mission_has_it(row, given, then):
+    found = due_rows(mission(**{"timings": {}, **row}), [step(1, **given)], T0 - timedelta(seconds=4))
+    assert [(r.left, r.then) for r in found] == ([("in 4 s", then)] if then else [])
