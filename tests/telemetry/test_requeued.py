@@ -75,8 +75,11 @@ def test_an_entry_that_comes_twice_has_one_effect(worker, clock, letter, supervi
     requeue_letter(letter.pk, by=by_user(supervisor))
     twice = [(letter.pk, letter.robot_id, letter.msg_id, letter.body.encode(), clock.now)] * 3
     worker.step(clock.now, clock.tick)
-    worker.streams.requeue(twice)
-    assert again(worker, clock).state == "applied"
+    worker.streams.requeue(twice)  # in the batch of the first
+    first = again(worker, clock)
+    worker.streams.requeue(twice)  # after it
+    assert again(worker, clock).settled_at == first.settled_at
+    assert first.state == "applied" and ProcessedMessage.objects.get().verdict == "applied"
     assert Event.objects.filter(kind="mission.started").count() == 1
 
 
