@@ -46,6 +46,7 @@ class Schedule:
     site: int
     robots: list[str]
     missions: list[UUID] = field(default_factory=list)
+    troubles: tuple[str, ...] = ()  # by name; none: the seed chooses
     told: list[str] = field(default_factory=list)  # what was done, in order
 
     def run(self) -> list[str]:
@@ -83,7 +84,9 @@ class Schedule:
     def _acts(self, chance: random.Random) -> list[Act]:
         """Trouble of two to four kinds, and a person or two who interfere."""
         acts: list[Act] = []
-        for name, trouble in chance.sample(sorted(TROUBLES.items()), chance.randint(2, 4)):
+        names = self.troubles or chance.sample(sorted(TROUBLES), chance.randint(2, 4))
+        for name in names:
+            trouble = (TROUBLES | OF_SMALL_DISKS)[name]
             at, lasts = chance.uniform(0.2, LASTS_S), chance.uniform(0.3, 3.0)
             if name == "worker frozen":
                 lasts *= 2.5  # longer than it owns its partitions, now and then
@@ -318,6 +321,18 @@ def _cut(world: World, chance: random.Random, at: float, lasts: float) -> list[A
     return [(at, "sessions cut", cut), (at + lasts / 2, "sessions cut", cut)]
 
 
+def _full(name: str):
+    def trouble(world: World, chance: random.Random, at: float, lasts: float) -> list[Act]:
+        def free() -> None:
+            world.free(name)
+            world[name].start()  # it may have given up, and is started again as often as that
+
+        return [(0.3, f"disk of {name} full", lambda: world.fill(name)), (5.0, f"disk of {name} free", free)]
+
+    return trouble
+
+
+OF_SMALL_DISKS = {"postgres disk full": _full("postgres"), "durable disk full": _full("durable")}
 TROUBLES = {
     "worker killed": _killed("worker"),
     "worker frozen": _frozen("worker"),

