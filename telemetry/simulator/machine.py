@@ -8,6 +8,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from telemetry.simulator.activities import ACTIVITIES, Activity, Body, CannotDo, Failing, Place
@@ -45,6 +46,14 @@ class Work:
     activity: Activity | None = None
     paused: bool = False
     failed: bool = False
+    completed: list[int] = field(default_factory=list)
+
+
+class Ending(NamedTuple):
+    """How a dispatch ended, and the steps of it that were completed."""
+
+    how: str
+    completed: tuple[int, ...] = ()
 
 
 @dataclass
@@ -65,7 +74,7 @@ class Machine:
     latched: bool = False  # stopped, until released
     fault: str = ""  # code
     topping_up: bool = False
-    _ended: OrderedDict[Dispatch, str] = field(default_factory=OrderedDict)
+    _ended: OrderedDict[Dispatch, Ending] = field(default_factory=OrderedDict)
     _last: Dispatch | None = None
     _told: Mode = "idle"  # mode as last told
     _fault_left_s: float = 0.0
@@ -93,12 +102,13 @@ class Machine:
     def state(self, reply_to: str | None = None) -> Event:
         """robot.state as it is now."""
         key = self.work.key if self.work else self._last
-        ended = "" if self.work or key is None else self._ended.get(key, "")
+        ended = Ending("") if self.work or key is None else self._ended.get(key, Ending(""))
+        completed = self.work.completed if self.work else ended.completed
         mission, dispatch_no = key or (None, None)
         step = (self.work.number or None) if self.work else None
         self._told = self.mode
         return Event("robot.state", {"mode": self.mode, "mission": mission, "dispatch_no": dispatch_no, "step": step,
-                                     "ended": ended, "reply_to": reply_to})  # fmt: skip
+                                     "ended": ended.how, "completed": list(completed), "reply_to": reply_to})  # fmt: skip
 
     def obey(self, command: dict[str, Any], now: float) -> list[Event]:
         """Do what the site says. Each command is given once: the link drops repeats."""
@@ -152,6 +162,7 @@ class Machine:
 
     def _completed(self, work: Work, result: str) -> list[Event]:
         self.body.charging = False
+        work.completed.append(work.number)
         events = [self._about(work, "mission.step_completed", result=result)]
         return events + self._next(work)
 
@@ -170,11 +181,11 @@ class Machine:
 
     def _end(self, work: Work, how: str, *words: Event) -> list[Event]:
         self.work, self.body.charging = None, False
-        self._remember(work.key, how)
+        self._remember(work.key, Ending(how, tuple(work.completed)))
         return [*words, self.state()]
 
-    def _remember(self, key: Dispatch, how: str) -> None:
-        self._ended[key] = how
+    def _remember(self, key: Dispatch, ending: Ending) -> None:
+        self._ended[key] = ending
         self._last = key
         while len(self._ended) > REMEMBERED:
             self._ended.popitem(last=False)
@@ -201,7 +212,8 @@ class Machine:
             x=body.x, y=body.y, theta=body.theta, place=body.place, battery=body.battery, charging=body.charging,
             work=_memory_of(self.work) if self.work else None, latched=self.latched, fault=self.fault,
             fault_left_s=self._fault_left_s, topping_up=self.topping_up, told=self._told,
-            ended=[(*key, how) for key, how in self._ended.items()], last=self._last,
+            ended=[(*key, ending.how) for key, ending in self._ended.items()],
+            done=[ending.completed for ending in self._ended.values()], last=self._last,
         )  # fmt: skip
 
     def remember(self, memory: MachineMemory) -> None:
@@ -212,7 +224,10 @@ class Machine:
         body.battery, body.charging = memory.battery, memory.charging
         self.latched, self.topping_up, self._told = memory.latched, memory.topping_up, memory.told
         self.fault, self._fault_left_s = memory.fault, memory.fault_left_s
-        self._ended = OrderedDict(((mission, dispatch_no), how) for mission, dispatch_no, how in memory.ended)
+        self._ended = OrderedDict(
+            ((mission, number), Ending(how, done))
+            for (mission, number, how), done in zip_longest(memory.ended, memory.done, fillvalue=())
+        )
         self._last = memory.last
 
     # --- commands
@@ -225,7 +240,7 @@ class Machine:
             return self._last_word(key)
         why = self._why_not(data["steps"])
         if why:
-            self._remember(key, "rejected")
+            self._remember(key, Ending("rejected"))
             return [Event("mission.rejected", {"why": why}, *key)]
         self.topping_up = False
         self.work = work = Work(key, data["steps"], command.get("traceparent") or "")
@@ -246,7 +261,7 @@ class Machine:
         return "" if steps else "nothing to do"
 
     def _last_word(self, key: Dispatch) -> list[Event]:
-        how = self._ended[key]
+        how = self._ended[key].how
         data = {"why": "as said before"} if how in ("cancelled", "rejected") else {}
         return [Event(f"mission.{how}", data, *key)]
 
@@ -256,7 +271,7 @@ class Machine:
             return self._end(self.work, "cancelled", self._about(self.work, "mission.cancelled", why=""))
         if key in self._ended:
             return self._last_word(key)
-        self._ended[key] = "cancelled"  # should its assignment come after all, it is not begun
+        self._ended[key] = Ending("cancelled")  # should its assignment come after all, it is not begun
         return [Event("mission.cancelled", {"why": "unknown"}, *key)]
 
     def _on_my_mission(self, command: dict[str, Any], act: Callable[[Work], list[Event]]) -> list[Event]:
@@ -286,10 +301,10 @@ class Machine:
 
     def _again(self, work: Work, step: int, attempt: int) -> list[Event]:
         """Try the step that it is at once more; one that is done already is only said again."""
-        if step < work.number:
+        if step in work.completed:
             done = self._about(work, "mission.step_completed", result="as said before")
             return [done._replace(step=step, attempt=attempt)]
-        if step > work.number or attempt < work.attempt:
+        if step != work.number or attempt < work.attempt:
             return [self.state()]
         if attempt == work.attempt and not work.failed:
             return [self._about(work, "mission.step_started")]
@@ -327,7 +342,7 @@ def _memory_of(work: Work) -> WorkMemory:
     activity = ActivityMemory(at.params, at.arrived, at.left_s) if at else None
     return WorkMemory(
         *work.key, steps=work.steps, traceparent=work.traceparent, number=work.number, attempt=work.attempt,
-        paused=work.paused, failed=work.failed, activity=activity,
+        paused=work.paused, failed=work.failed, activity=activity, completed=work.completed,
     )  # fmt: skip
 
 
@@ -341,7 +356,7 @@ def _work_of(memory: WorkMemory) -> Work:
         activity.arrived, activity.left_s = memory.activity.arrived, memory.activity.left_s
     return Work(
         (memory.mission, memory.dispatch_no), memory.steps, memory.traceparent, memory.number, memory.attempt,
-        activity, memory.paused, memory.failed,
+        activity, memory.paused, memory.failed, memory.completed,
     )  # fmt: skip
 
 

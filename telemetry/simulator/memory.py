@@ -37,10 +37,14 @@ class WorkMemory(msgspec.Struct):
     paused: bool
     failed: bool
     activity: ActivityMemory | None
+    completed: list[int] = []
 
 
 class MachineMemory(msgspec.Struct):
-    """Metres, radians, per cent. `ended`: mission, dispatch_no and how, the oldest first; `last` is one of them."""
+    """Metres, radians, per cent. `ended`: mission, dispatch_no and how, the oldest first; `last` is one of them.
+
+    `done`: for each of `ended` the steps that were completed; empty in memories of before they were kept.
+    """
 
     x: float
     y: float
@@ -56,6 +60,7 @@ class MachineMemory(msgspec.Struct):
     told: Mode
     ended: list[tuple[str, int, str]]
     last: tuple[str, int] | None
+    done: list[tuple[int, ...]] = []
 
 
 class OutboxMemory(msgspec.Struct):

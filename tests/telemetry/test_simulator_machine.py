@@ -74,7 +74,8 @@ def test_a_mission_goes_step_by_step_with_every_receipt():
     assert types(robot.run(2.2)) == ["step_completed", "finished", "robot.state"]
     assert [e.step for e in robot.said if "step" in e.type] == [1, 1, 2, 2]
     assert robot.state() == {
-        "mode": "idle", "mission": MISSION, "dispatch_no": 1, "step": None, "ended": "finished", "reply_to": None,
+        "mode": "idle", "mission": MISSION, "dispatch_no": 1, "step": None, "ended": "finished", "completed": [1, 2],
+        "reply_to": None,
     }  # fmt: skip
 
 
@@ -249,6 +250,7 @@ def test_a_step_that_fails_waits_for_what_the_site_decides():
     assert types(robot.command("mission.skip_step", step=1, attempt=2)) == ["step_started"]
     assert robot.said[-1].step == 2
     assert types(robot.run(3)) == ["step_completed", "finished", "robot.state"]
+    assert robot.state()["completed"] == [2], "what was given up is not claimed"
 
 
 def test_a_step_under_way_is_begun_anew_under_the_new_attempt():
@@ -321,7 +323,7 @@ def test_a_question_is_answered_with_its_id():
     robot.assign(GO)
     (answer,) = robot.command("robot.query_state")
     assert answer.data == {
-        "mode": "running", "mission": MISSION, "dispatch_no": 1, "step": 1, "ended": "",
+        "mode": "running", "mission": MISSION, "dispatch_no": 1, "step": 1, "ended": "", "completed": [],
         "reply_to": f"robot.query_state {robot.now}",
     }  # fmt: skip
 
