@@ -96,12 +96,12 @@ def start_worker(environment):
 
 @pytest.fixture
 def manage(environment):
-    """manage("worker") → Popen of `manage.py worker`."""
+    """manage("worker") → Popen of `manage.py worker`. `more`: variables that only it has."""
     started = []
 
-    def start(*arguments: str):
+    def start(*arguments: str, more: dict[str, str] | None = None):
         command = [sys.executable, settings.BASE_DIR / "manage.py", *arguments]
-        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, env=environment | (more or {}), stderr=subprocess.PIPE, text=True)
         started.append(process)
         return process
 
