@@ -5,6 +5,7 @@ from typing import Any
 
 from fleet.models import Command, CommandState
 from fleet.wording import Said
+from missions.letters import TAKEN
 from missions.models import DeadLetter, Direction, LetterState
 
 STATES: dict[str, Said] = {
@@ -14,6 +15,15 @@ STATES: dict[str, Said] = {
     LetterState.FAILED: Said("◆", "Failed again", "bad"),
     LetterState.DISCARDED: Said("╳", "Discarded", "off"),
 }
+
+_SENT = Said("●", "Done", "ok")  # of a command: taken by its robot, or no longer wanted
+
+
+def said(letter: DeadLetter) -> Said:
+    """How it stands, at a glance."""
+    done = letter.state == LetterState.APPLIED and letter.direction == Direction.OUT
+    return _SENT if done else STATES[letter.state]
+
 
 _IN = "Nothing of it was applied. "
 _BY_HAND = "Look at the robot's page and at its mission, and put right by hand what it would have changed. "
@@ -61,11 +71,7 @@ def outcome(letter: DeadLetter) -> str:
     return letter.result
 
 
-_COMMANDS: dict[str, str] = {
-    CommandState.OPEN: "It is to be sent, under the same message id.",
-    CommandState.DELIVERED: "The robot has taken it.",
-    CommandState.WITHDRAWN: "It was withdrawn meanwhile: nobody wants it any more.",
-}
+_COMMANDS: dict[str, str] = {CommandState.OPEN: "It is to be sent, under the same message id.", **TAKEN}
 
 
 def words_of(letter: Any) -> str:

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django.db.models import Exists, OuterRef
+
 from fleet.decide import Verdict
-from fleet.models import Command
+from fleet.models import Command, CommandState
 from missions.models import DeadLetter, Direction, LetterState
 
 SAYS: dict[str, str] = {  # verdict of a letter that was requeued → what became of it
@@ -30,6 +32,21 @@ def claim(letters: list[int]) -> set[int]:
     """Which of these letters of robots are to be applied, locked until the end of the transaction: each once."""
     waiting = DeadLetter.objects.filter(pk__in=letters, state=LetterState.REQUEUED, direction=Direction.IN)
     return set(waiting.order_by("pk").select_for_update().values_list("pk", flat=True))
+
+
+TAKEN = {
+    CommandState.DELIVERED: "The robot has taken it.",
+    CommandState.WITHDRAWN: "It was withdrawn meanwhile: nobody wants it any more.",
+}
+
+
+def settle_commands(now: datetime) -> None:
+    """Requeued commands that a robot has taken, or that nobody wants any more. Looked for now and then: nothing hangs on it."""
+    for state, result in TAKEN.items():
+        gone = Command.objects.filter(pk=OuterRef("msg_id"), state=state)
+        DeadLetter.objects.filter(Exists(gone), state=LetterState.REQUEUED, direction=Direction.OUT).update(
+            state=LetterState.APPLIED, result=result, settled_at=now
+        )
 
 
 class Settled(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Q
 
+from missions.letters import settle_commands
 from missions.models import DeadLetter, Direction, LetterState
 from telemetry.stream import Streams, partition_of
 
@@ -36,4 +37,5 @@ class Requeued:
                 for pk, robot, msg_id, body in rows.values_list("pk", "robot_id", "msg_id", "body")
             )
             DeadLetter.objects.filter(pk__in=mine).update(stored_at=now)
+        settle_commands(now)
         return bool(mine)

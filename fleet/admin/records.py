@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
+from django.db.models import Model
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -48,11 +49,15 @@ class CommandAdmin(ReadOnlyAdmin):
         return as_text(command.body)
 
 
+# aggregate → whose admin page shows it, if not its own model's; other apps add theirs
+PAGES: dict[str, type[Model]] = {"person": User}
+
+
 def page_of(prefix: str, key: str, user: Any = None) -> str:
     """Address of the admin page of what an event is about; empty when it has none or this user may not open it."""
     if prefix not in AGGREGATES:
         return ""
-    opts = (User if prefix == "person" else AGGREGATES[prefix].model)._meta
+    opts = PAGES.get(prefix, AGGREGATES[prefix].model)._meta
     if user is not None and not user.has_perm(f"{opts.app_label}.view_{opts.model_name}"):
         return ""
     try:

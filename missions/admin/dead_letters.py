@@ -15,15 +15,17 @@ from django.utils.safestring import SafeString
 
 from fleet.access import EVERY_SITE, at_sites, sites_of
 from fleet.admin.pages import Button, PageAdmin
-from fleet.admin.records import as_text
+from fleet.admin.records import PAGES, as_text
 from fleet.admin.timeline import ago, stamp, timeline
 from fleet.history import by_user
 from fleet.models import Robot
 from missions import letter_actions
 from missions.admin import letter_list as lists
 from missions.admin.letter_bulk import offered
-from missions.letter_words import STATES, next_step, outcome
-from missions.models import UNDECIDED, DeadLetter, Mission
+from missions.letter_words import next_step, outcome, said
+from missions.models import UNDECIDED, DeadLetter, Direction, LetterState, Mission
+
+PAGES["letter"] = DeadLetter
 
 
 def _requeue(request: HttpRequest, letter: DeadLetter) -> str:
@@ -106,8 +108,8 @@ class DeadLetterAdmin(PageAdmin):
 
     @admin.display(description="state", ordering="state")
     def stands(self, letter: DeadLetter) -> SafeString:
-        said = STATES[letter.state]
-        return format_html('<span class="said {}"><i>{}</i> {}</span>', said.token, said.shape, said.word)
+        s = said(letter)
+        return format_html('<span class="said {}"><i>{}</i> {}</span>', s.token, s.shape, s.word)
 
     # page
 
@@ -122,8 +124,9 @@ class DeadLetterAdmin(PageAdmin):
         alike = self.get_queryset(request).filter(**{name: getattr(row, name) for name in lists.ALIKE}).count()
         events = timeline(f"letter:{row.pk}", request.user, everybodys=sites_of(request.user) is EVERY_SITE)
         return {
+            "follows": row.state == LetterState.REQUEUED and row.direction == Direction.IN,
             "why_not": letter_actions.why_not_requeued(row) if row.state in UNDECIDED else "",
-            "s": STATES[row.state], "next_step": next_step(row), "outcome": outcome(row), "body": as_text(row.body),
+            "s": said(row), "next_step": next_step(row), "outcome": outcome(row), "body": as_text(row.body),
             "since": stamp(row.created_at), "since_ago": ago(row.created_at, now), "settled": stamp(row.settled_at),
             "robot": robot, "robot_url": reverse("admin:fleet_robot_change", args=[quote(row.robot_id)]) if robot else "",
             "mission": mission, "alike": alike, "alike_url": lists.alike_url(row), **events,

@@ -220,3 +220,11 @@ def test_one_whose_message_never_came_can_only_be_discarded(seat):
     assert "it never came" in text and "/requeue/" not in text and "/discard/" in text
     assert "There is no message to apply" in html_after(seat, row, "requeue")
     assert DeadLetter.objects.get().state == "open"
+
+
+def test_a_letter_that_is_under_way_is_looked_at_again_by_itself_and_its_events_lead_to_it(seat):
+    row = letter()
+    assert 'http-equiv="refresh"' not in html(seat, page(row))
+    assert 'http-equiv="refresh"' in html_after(seat, row, "requeue")
+    event = Event.objects.get(kind="letter.requeued")
+    assert page(row) in html(seat, f"/admin/fleet/event/{event.pk}/change/")

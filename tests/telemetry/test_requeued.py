@@ -215,6 +215,18 @@ def test_a_requeued_command_is_open_again_with_the_same_msg_id(dispatched, super
     assert requeue_letter(letter.pk, by=by_user(supervisor)) == "requeued already"
 
 
+@pytest.mark.parametrize(("state", "words"), [("delivered", "has taken it"), ("withdrawn", "nobody wants it any more")])
+def test_a_requeued_command_is_settled_when_it_was_taken_or_withdrawn(
+    worker, clock, dispatched, supervisor, state, words
+):
+    letter = _bury(Command.objects.get(kind="mission.assign"))
+    requeue_letter(letter.pk, by=by_user(supervisor))
+    assert again(worker, clock).state == "requeued"
+    Command.objects.update(state=state)
+    done = again(worker, clock)
+    assert done.state == "applied" and words in done.result
+
+
 def test_a_command_of_a_mission_that_stops_or_has_ended_is_refused_in_words(dispatched, supervisor):
     command = Command.objects.get(kind="mission.assign")
     Command.objects.update(sent_at=command.created_at)
