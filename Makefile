@@ -1,6 +1,6 @@
 # Drover's targets. `make` or `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test test-quick test-processes soak lint bench clean
+.PHONY: help setup setup-dev run test test-quick test-processes soak lint sabotage bench clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -29,6 +29,9 @@ test-processes: $(VENV)/dev.stamp
 soak: $(VENV)/dev.stamp  ## chaos for an hour: SEED, COUNT and MINUTES say which and how much; progress in var/soak.log
 	@mkdir -p var
 	@$(PY) -m tests.chaos.soak --seed $(or $(SEED),1) --count $(or $(COUNT),500) --minutes $(or $(MINUTES),0) --log var/soak.log
+
+sabotage: $(VENV)/dev.stamp  ## known defects in copies of the tree: the named test of each must turn red
+	@$(PY) -m tests.sabotage
 
 lint: $(VENV)/dev.stamp  ## style, types, import directions, missing migrations
 	@$(PY) -m ruff check .

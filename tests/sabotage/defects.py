@@ -1,0 +1,122 @@
+"""Defects that may never pass: each a change of a line or two, and the test that has to turn red by its own assertion."""
+
+from typing import NamedTuple
+
+
+class Defect(NamedTuple):
+    """`edits`: (old, new) in `file`; every old text stands there exactly once."""
+
+    name: str
+    file: str
+    edits: tuple[tuple[str, str], ...]
+    test: str
+
+
+def one(name: str, file: str, old: str, new: str, test: str) -> Defect:
+    return Defect(name, file, ((old, new),), test)
+
+
+DEFECTS = (
+    one(
+        "no (robot, msg_id) row", "telemetry/batch.py",
+        "[now, *rows.arrays(remembered, 6)]", "[now, *rows.arrays(remembered[:0], 6)]",
+        "tests/telemetry/test_worker.py::test_a_resend_after_the_window_has_no_second_effect",
+    ),
+    one(
+        "acknowledged before the commit", "telemetry/worker.py",
+        "answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook, redelivered=again)",
+        "self._acknowledge(p, entries); "
+        "answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook, redelivered=again)",
+        "tests/telemetry/test_worker.py::test_a_worker_killed_anywhere_loses_nothing_and_doubles_nothing[before_commit]",
+    ),
+    Defect(
+        "a look and then XADD, instead of one script", "telemetry/stream.py",
+        (
+            (
+                "        parts: dict[int, list[_Waiting]] = {}\n",
+                "        seen = [w for w in batch if await self._redis.exists(_mark(w.partition, w.robot_id, w.msg_id))]\n"
+                "        batch = [w for w in batch if w not in seen]\n"
+                "        parts: dict[int, list[_Waiting]] = {}\n",
+            ),
+            ("redis.call('SET', KEYS[i], 1, 'NX', 'EX', ARGV[1])", "redis.call('SET', KEYS[i], 1, 'EX', ARGV[1])"),
+            (
+                "        outcome: dict[int, str] = {}\n",
+                "        outcome: dict[int, str] = {id(w): 'duplicate' for w in seen}\n",
+            ),
+        ),
+        "tests/telemetry/test_effects.py::test_two_gateways_that_store_the_same_messages_at_once_append_each_once",
+    ),
+    one(
+        "unique by msg_id alone", "telemetry/batch.py",
+        "LEFT JOIN telemetry_processedmessage p USING (robot_id, msg_id)",
+        "LEFT JOIN telemetry_processedmessage p ON p.msg_id = k.msg_id",
+        "tests/telemetry/test_effects.py::test_two_robots_may_use_the_same_msg_id_and_both_count",
+    ),
+    one(
+        "fence not checked", "telemetry/partitions.py",
+        "        if answer.fetchone() is None:\n", "        if answer.fetchone() is None and False:\n",
+        "tests/telemetry/test_worker.py::test_a_worker_that_lost_its_partition_in_the_middle_writes_nothing",
+    ),
+    one(
+        "fence checked without FOR SHARE", "telemetry/partitions.py",
+        "AND fence = %s FOR SHARE", "AND fence = %s",
+        "tests/telemetry/test_partitions.py::test_a_partition_is_not_taken_in_the_middle_of_its_owners_batch",
+    ),
+    one(
+        "attempt ignored", "missions/decide/receipts.py",
+        "(not done and fact.attempt != (step.attempt or 1))", "False",
+        "tests/missions/test_any_order.py"
+        "::test_a_failure_of_an_attempt_that_was_not_given_is_stale_also_before_its_turn[9]",
+    ),
+    one(
+        "dispatch_no ignored", "missions/decide/__init__.py",
+        "if not mission.dispatched_at or fact.dispatch_no != mission.dispatch_no:", "if not mission.dispatched_at:",
+        "tests/missions/test_any_order.py::test_receipts_of_another_dispatch_change_nothing[99]",
+    ),
+    one(
+        "deadline not gated", "telemetry/due.py",
+        "            if progress.applied(progress.last):\n", "            if True:\n",
+        "tests/telemetry/test_due.py::test_it_does_not_fire_while_something_older_is_not_applied",
+    ),
+    one(
+        "stop not waited for", "missions/decide/ending.py",
+        "    if not mission.dispatched_at or not mission.assign_sent:\n", "    if True:\n",
+        "tests/missions/test_stop_before_final.py::test_cancel_waits_for_the_robots_word",
+    ),
+    one(
+        "hold not set", "missions/decide/ending.py",
+        "    change.follow.append(\n", "    (lambda fact: None)(\n",
+        "tests/telemetry/test_effects.py::test_a_robot_that_never_confirms_a_stop_gets_no_new_work",
+    ),
+    one(
+        "version not checked", "missions/actions.py",
+        "if version is not None and version != change.row.version:", "if False:",
+        "tests/missions/test_what_was_seen.py::test_what_was_decided_on_an_older_version_does_nothing[dispatch]",
+    ),
+    one(
+        "event hash not chained", "fleet/history.py",
+        "hashlib.sha256(prev_hash + _encode(fields))", "hashlib.sha256(_encode(fields))",
+        "tests/fleet/test_history.py::test_a_hash_covers_the_one_before_and_every_stored_field[prev]",
+    ),
+    one(
+        "implied receipt for a pick", "missions/decide/moving.py",
+        "if current(change).confirm or mission", "if mission",
+        "tests/model/test_only_its_own_word.py::test_no_later_word_implies_it[pick-a later step]",
+    ),
+    one(
+        "transport try counted while offline", "telemetry/gateways/links.py",
+        "        if now - self.heard > SILENT_S:\n", "        if False:\n",
+        "tests/telemetry/test_sending.py"
+        "::test_a_robot_that_is_silent_is_sent_nothing_but_stops_until_it_is_heard_again",
+    ),
+    one(
+        "transport try counted that never left", "telemetry/gateways/links.py",
+        "            sending.sent -= 1\n", "            sending.sent -= 0\n",
+        "tests/telemetry/test_sending.py::test_what_could_not_leave_is_no_try",
+    ),
+    one(
+        "acceptance try counted while offline", "missions/decide/handing.py",
+        "if not fact.online or clocks.suspended(mission):", "if clocks.suspended(mission):",
+        "tests/missions/test_deadlines.py::test_accepted_is_not_counted_against_a_robot_that_is_not_online",
+    ),
+)  # fmt: skip
