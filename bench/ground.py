@@ -25,7 +25,8 @@ BY = Origin("system", actor_name="bench")
 def fleet_of(count: int) -> tuple[Site, list[str]]:
     site = create_site("Bench hall", by=BY)
     add_place(site, name=PLACE, x=1, y=2, by=BY)
-    brand = create_brand("Bench", capabilities=["navigate"], offline_after_s=86_400, by=BY)
+    silent = {"suspect_after_s": 86_400, "offline_after_s": 86_400}  # they say nothing but receipts
+    brand = create_brand("Bench", capabilities=["navigate"], **silent, by=BY)
     robots = [f"B-{n:03}" for n in range(count)]
     for robot in robots:
         fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, by=BY)

@@ -1,7 +1,7 @@
-"""Receipts through the worker: how many a second in batches, how long one alone takes, against plain Django.
+"""Receipts through the worker: how many a second in batches, how long one alone takes, what a second worker brings.
 
-Every receipt causes a transition. Triggers on, everything durable, the event table already large. Drover and the
-baseline take turns on the same kind of work, read from the same streams; medians of several rounds are shown.
+Every receipt causes a transition. Triggers on, everything durable, the event table already large. Drover, the baseline
+(plain Django) and the limit (bare SQL of as many rows) take turns; medians of several rounds are shown.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ from django.core.management import call_command
 from django.db.backends.signals import connection_created
 from django.utils import timezone
 
-from bench import plain
+from bench import plain, workers
+from bench.bare import Bare
 from bench.ground import BY, PLACE, analyse, fleet_of, preload, stores_in_words
 from bench.meter import Meter, server_pid
 from bench.receipts import STEPS, one_by_one, receipt, store_all
@@ -45,7 +46,8 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     worker.step(timezone.now(), time.monotonic())
     drover, baseline = Drover(worker, site, robots), Plain(worker.streams, robots)
 
-    batches, plain_batches = Meter(), Meter()
+    batches, plain_batches, bare_batches = Meter(), Meter(), Meter()
+    bare = Bare(robot_count)
     profiler = cProfile.Profile() if profile else None
     for number in range(rounds + 1):
         for side, meter in ((drover, batches), (baseline, plain_batches)):
@@ -55,18 +57,23 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
             watch = profiler if profiler and side is drover and number else nullcontext()
             with watch, into.measured(count, server=server_pid()):
                 side.apply_all(count, BATCH)
+        with (bare_batches if number else Meter()).measured(count, server=server_pid()):
+            bare.apply_all(count, BATCH)
     analyse()
     ours, theirs = drover.singly(singles), baseline.singly(singles)
+    worker.close()
+    one, two = (workers.rate(drover.feed, n, rounds) for n in (1, 2))
+    slow_one, slow_two = (workers.rate(drover.feed, n, rounds, options=workers.SLOW_COMMIT) for n in (1, 2))
     drover.check()
     receipts = ProcessedMessage.objects.count() - preloaded
     about |= {"preloaded_events": preloaded, "robots": robot_count, "rounds": rounds, "receipts": receipts}
     about |= {"events_per_receipt": round(drover.events_made() / receipts, 2)}
-    worker.close()
     if profiler:
         pstats.Stats(profiler).sort_stats("cumulative").print_stats(45).sort_stats("tottime").print_stats(45)
     return about, [
         row("receipts applied, batches of 100", median(batches.rates), "1/s",
             baseline=median(plain_batches.rates), at_least=5000),
+        row("… bare SQL of as many rows, nothing decided", median(bare_batches.rates), "1/s"),
         row("receipts applied, worst round", min(batches.rates), "1/s", baseline=min(plain_batches.rates)),
         row("CPU per receipt, worker", median(batches.worker_us), "µs", baseline=median(plain_batches.worker_us)),
         row("CPU per receipt, PostgreSQL", median(batches.postgres_us), "µs", baseline=median(plain_batches.postgres_us)),
@@ -74,6 +81,8 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
         row("one at a time, p99", ours.p99_ms(), "ms", baseline=theirs.p99_ms()),
         row("one at a time, CPU of the worker", median(ours.worker_us) / 1e3, "ms",
             baseline=median(theirs.worker_us) / 1e3),
+        row("two workers, against one", two, "1/s", baseline=one, times=None if quick else 1.3),
+        row("… with 2 ms more for each commit", slow_two, "1/s", baseline=slow_one, times=None if quick else 1.7),
     ]  # fmt: skip
 
 

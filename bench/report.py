@@ -32,13 +32,19 @@ def row(
     baseline: float | None = None,
     at_least: float | None = None,
     below: float | None = None,
+    times: float | None = None,
 ) -> Row:
-    """A row from its numbers. For times less is better, for rates more."""
+    """A row from its numbers. For times less is better, for rates more. `times`: so often the baseline at least."""
     ratio = None
     if baseline and value:
         ratio = baseline / value if unit in TIMES else value / baseline
-    target = f"≥ {at_least:g}" if at_least is not None else f"< {below:g}" if below is not None else ""
-    ok = value >= at_least if at_least is not None else value < below if below is not None else None
+    target, ok = "", None
+    if at_least is not None:
+        target, ok = f"≥ {at_least:g}", value >= at_least
+    elif below is not None:
+        target, ok = f"< {below:g}", value < below
+    elif times is not None:
+        target, ok = f"≥ {times:g} times", (ratio or 0) >= times
     return Row(figure, round(value, 3), unit, baseline and round(baseline, 3), ratio and round(ratio, 2), target, ok)
 
 
