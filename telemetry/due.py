@@ -21,6 +21,7 @@ from telemetry.clocks import Clocks
 from telemetry.failures import Blame, blame
 from telemetry.inquiry import Inquiry
 from telemetry.partitions import hold
+from telemetry.postponed import Postponed
 from telemetry.stream import LATE_S, Streams, partition_of
 
 log = logging.getLogger(__name__)
@@ -39,12 +40,13 @@ class Deadlines:
         self.streams = streams
         self.clocks = clocks
         self.inquiry = Inquiry()
+        self.postponed = Postponed()
         self._targets: dict[int, tuple[tuple[int, int], datetime]] = {}  # last id, and the time it was read
         self._skip: dict[Key, float] = {}
 
     def step(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
         """Fire what may fire at `now` (UTC). Says whether it found anything. `tick` is monotonic, s."""
-        if not self.clocks.steady(now, tick):
+        if not self._steady(now, tick):
             return False
         ready = {p: fence for p, fence in fences.items() if tick >= open_from.get(p, float("inf"))}
         if self.inquiry.step(now, tick, ready, open_from):
@@ -58,10 +60,16 @@ class Deadlines:
             limit = applied_until.get(p)
             for kind in (UUID, str):
                 chosen = [pk for pk, at in rows if isinstance(pk, kind) and limit is not None and at + APPEND <= limit]
+                chosen = [pk for pk in chosen if limit is not None and not self.postponed.rests(pk, limit - APPEND)]
                 if chosen and limit is not None:
                     self._fire(p, fences[p], chosen, now, tick, limit - APPEND)
                     found = True
         return found
+
+    def _steady(self, now: datetime, tick: float) -> bool:
+        if (ahead_s := self.clocks.jump(now, tick)) > 0:
+            self.postponed.jumped(ahead_s)
+        return self.clocks.steady(now, tick)
 
     def stops(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
         """Robots' own deadlines while the durable Redis is away: a stop is told again and said to be unconfirmed (I13).
@@ -69,13 +77,13 @@ class Deadlines:
         The word that answers it takes no stream then (`telemetry.gateways.direct`). Nothing ends by these, so one that
         was stored before and not applied yet sets it right later. Missions wait: they would end.
         """
-        if not self.clocks.steady(now, tick):
+        if not self._steady(now, tick):
             return False
         until = now - timedelta(seconds=WORD_S)
         due = self._due(until, tick, {p for p in fences if tick >= open_from.get(p, float("inf"))})
         found = False
         for p, rows in due.items():
-            robots = [pk for pk, _ in rows if isinstance(pk, str)]
+            robots = [pk for pk, _ in rows if isinstance(pk, str) and not self.postponed.rests(pk, until)]
             if robots:
                 self._fire(p, fences[p], robots, now, tick, until)
                 found = True
@@ -119,7 +127,7 @@ class Deadlines:
                 hold(p, fence)
                 ledger = Ledger.open(robots, [] if robots else keys, now=now)
                 for pk in keys:
-                    fire(ledger, pk, now, until)
+                    fire(ledger, pk, now, until, self.postponed.spare(pk, until))
                 ledger.commit()
         except Exception as error:
             if blame(error) is not Blame.MESSAGE:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from fleet import decide as robots
+from fleet.deadlines import Deadline
 from fleet.deadlines import deadlines as robot_deadlines
 from fleet.decide import Verdict
 from fleet.history import Origin
@@ -47,6 +48,9 @@ _WORDS: dict[str, Callable[[Up], robots.Word]] = {
 
 
 ABOUT_STOPS = Origin("policy", "stops", "stop of the robot", "stop of the robot")
+
+
+Spare = Callable[[Deadline], bool]
 
 
 def missions_named(up: Up) -> set[UUID]:
@@ -127,24 +131,28 @@ def _see_that_it_is_held(ledger: Ledger, stop: Command, received_at: datetime) -
         ledger.tell_robot(stop.robot_id, robots.HoldBack(HoldKind.STOPPED, asker.actor_name, why), asker, received_at)
 
 
-def due(ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None = None) -> None:
-    """Fire the deadlines of one mission that passed before `until` (default: now), the earliest first."""
+def due(
+    ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None = None, spare: Spare = lambda _: False
+) -> None:
+    """Fire the deadlines of one mission that passed before `until` (default: now), the earliest first, but for those that `spare` says wait on."""
     mission = ledger.missions[mission_id].row
     robot = ledger.robots.get(mission.robot_id)
     if robot is not None:  # a stop that it has not heard of yet may have stopped its clocks
         ledger.hear_of_stop(mission.robot_id, ABOUT_STOPS, now)
     online = robot is not None and robot.row.presence == "online"
     for deadline in deadlines(mission):
-        if deadline.due_at <= (until or now):
+        if deadline.due_at <= (until or now) and not spare(deadline):
             origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
             why = why_waiting(mission) if deadline.kind == "queued" else ""
             ledger.tell_mission(mission_id, facts.Due(deadline.kind, online, why), origin, now)
 
 
-def robot_due(ledger: Ledger, robot_id: str, now: datetime, until: datetime | None = None) -> None:
+def robot_due(
+    ledger: Ledger, robot_id: str, now: datetime, until: datetime | None = None, spare: Spare = lambda _: False
+) -> None:
     """Fire the deadlines of one robot that passed before `until` (default: now)."""
     for deadline in robot_deadlines(ledger.robots[robot_id].row):
-        if deadline.due_at <= (until or now):
+        if deadline.due_at <= (until or now) and not spare(deadline):
             origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
             ledger.tell_robot(robot_id, robots.Due(deadline.kind), origin, now)
 

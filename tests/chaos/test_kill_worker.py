@@ -20,6 +20,7 @@ from telemetry import stream
 from telemetry.models import FailedTry, Partition, ProcessedMessage, Watermark
 from telemetry.partitions import LEASE_S
 from tests.actors import SYSTEM
+from tests.chaos.machine import is_busy
 from tests.chaos.scripted_robots import Cast, fleet_of
 from tests.eventually import eventually
 from tests.telemetry.robots_talk import message, whole_life
@@ -176,6 +177,33 @@ def test_a_worker_told_to_stop_gives_its_partitions_back_within_a_second(manage)
     assert time.monotonic() - began < 1.0
     assert not Partition.objects.exclude(owner="").exists()
     assert "Traceback" not in worker.stderr.read()
+
+
+def test_a_planned_restart_hands_over_without_a_gap(site, brand, start_worker, capsys):
+    """Robots talk all the time while both workers are replaced, one after the other: no word waits for a lease to end."""
+    fleet_of(site, brand, ROBOTS, 1)
+    robots, cast, busy = [f"RB-{n:03}" for n in range(ROBOTS)], Cast(), is_busy()
+    workers = [start_worker(), start_worker()]
+    eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, 40, "both have a share")
+    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
+    ends = time.monotonic() + 6
+    replace_at = [ends - 5, ends - 2.5]
+    while time.monotonic() < ends:
+        if replace_at and time.monotonic() > replace_at[0]:
+            replace_at.pop(0)
+            workers.append(start_worker())
+            workers.pop(0).send_signal(signal.SIGTERM)
+        cast.play([cast.state(robot) for robot in robots])
+        time.sleep(0.02)
+    said = sum(map(len, cast.said.values()))
+    eventually(lambda: ProcessedMessage.objects.count() == said, 15, "everything said is applied")
+    rows = ProcessedMessage.objects.values_list("applied_at", "received_at")
+    waited = sorted((applied - received).total_seconds() for applied, received in rows)
+    with capsys.disabled():
+        print(f"\n  {said} messages while two workers were replaced: from a word to its effect median {waited[len(waited) // 2]:.3f} s,"
+              f" worst {waited[-1]:.2f} s")  # fmt: skip
+    assert invariants.check() == []
+    assert waited[-1] < LEASE_S if busy else waited[-1] < 1.0
 
 
 @pytest.mark.parametrize(

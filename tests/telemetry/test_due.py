@@ -100,12 +100,44 @@ def test_after_taking_a_partition_robots_get_time_to_reconnect(worker, clock, ru
     assert "mission.step_timeout" in kinds()
 
 
-def test_when_the_wall_clock_jumps_nothing_fires_for_a_while(worker, clock, running, caplog):
-    clock.now, clock.tick = running.step_due_at + timedelta(seconds=2), clock.tick + 1
+def test_when_the_wall_clock_jumps_ahead_no_deadline_comes_early(worker, clock, running, caplog):
+    until(clock, running.step_due_at, -10)
+    work(worker, clock)
+    clock.now += timedelta(hours=1)
+    clock.advance(1)
+    work(worker, clock)
+    assert "clock jumped" in caplog.text
+    clock.advance(GRACE_S + 2)  # it has been checked; two of the ten seconds are left
     work(worker, clock)
     assert "mission.step_timeout" not in kinds()
-    assert "clock jumped" in caplog.text
-    clock.advance(GRACE_S + 0.1)
+    clock.advance(4)
+    work(worker, clock)
+    assert "mission.step_timeout" in kinds()
+    assert "mission.timeout" not in kinds()  # its nine minutes go on as well
+
+
+def test_a_deadline_that_was_set_after_the_jump_is_not_postponed(worker, clock, running):
+    clock.now += timedelta(hours=1)
+    clock.advance(1)
+    work(worker, clock)
+    say(message(P, "mission.step_completed", 2, mission=running, step=1, attempt=1), at=clock.now)
+    work(worker, clock)
+    until(clock, Mission.objects.get(pk=running.pk).step_due_at, 2)
+    work(worker, clock)
+    assert "mission.step_timeout" in kinds()
+
+
+def test_two_jumps_add_up(worker, clock, running):
+    until(clock, running.step_due_at, -10)
+    work(worker, clock)
+    for _ in range(2):
+        clock.now += timedelta(minutes=5)
+        clock.advance(1)
+        work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    work(worker, clock)
+    assert "mission.step_timeout" not in kinds()
+    clock.advance(5)
     work(worker, clock)
     assert "mission.step_timeout" in kinds()
 
@@ -115,7 +147,7 @@ def test_the_deadline_of_one_mission_that_raises_does_not_hold_up_the_others(
 ):
     calls, due = [], translate.due
 
-    def raising(ledger, mission_id, now, until=None):
+    def raising(ledger, mission_id, now, *_):
         calls.append(mission_id)
         raise ZeroDivisionError("a bug")
 
