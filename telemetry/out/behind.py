@@ -17,12 +17,17 @@ AGES = (
 )
 
 
-def groups_behind() -> dict[str, str]:
-    """Group → a sentence that says what is late, since when, and what to do."""
+def ages() -> dict[str, float]:
+    """Group → age of the oldest event that it has not had, s; 0 when there is none."""
     with connection.cursor() as cursor:
         cursor.execute(AGES)
-        late = {name: age for name, age in cursor.fetchall() if age > BEHIND_S}
+        return dict(cursor.fetchall())
+
+
+def groups_behind() -> dict[str, str]:
+    """Group → a sentence that says what is late, since when, and what to do."""
     return {
-        name: f"{WHAT.get(name, name)}: {age / 60:.0f} min behind. See that `manage.py followers` runs; nothing is lost"
-        for name, age in late.items()
+        name: f"{WHAT[name]}: {age / 60:.0f} min behind. See that `manage.py followers` runs; nothing is lost"
+        for name, age in ages().items()
+        if age > BEHIND_S
     }

@@ -8,6 +8,7 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from fleet import actions as fleet_actions
+from fleet.alerts import raise_alert
 from fleet.history import by_user
 from fleet.models import Event
 from fleet.site_actions import create_site
@@ -15,7 +16,7 @@ from missions import actions
 from telemetry import relay
 from telemetry.out import behind
 from telemetry.out import group as groups
-from telemetry.out.followers import GROUPS
+from telemetry.out.followers import GROUPS, LINES, step_of
 from telemetry.out.group import Follow, Group
 from telemetry.out.horizon import Horizon
 from telemetry.out.models import Follower
@@ -213,6 +214,43 @@ def test_a_group_that_is_behind_is_said_and_no_more_when_it_caught_up(dispatched
         while Follow(group).step(NOW):
             pass
     assert Watch().checks.followers(NOW) == {}
+
+
+def test_an_alert_wakes_the_e_mail_about_it_and_its_rows_are_the_guarantee(db, settings, mailoutbox):
+    settings.EMAIL_CONFIGURED, settings.ALERT_EMAILS = True, "ops@example.org"
+    [line] = [line for line in LINES if line.group.name == "e-mail"]
+    step = step_of(line)
+    raise_alert("c", severity="critical", text="it burns")
+    assert step(NOW) is True
+    assert [m.subject for m in mailoutbox] == ["[Drover] Critical: it burns"]
+    Follower.objects.update(position=0)  # told everything again
+    step(NOW)
+    assert len(mailoutbox) == 1
+    settings.ALERT_DIGEST_S = 60
+    raise_alert("w", severity="warning", text="mind this")
+    step(NOW)
+    assert len(mailoutbox) == 1, "collected, and sent by time: no event will say when"
+    step(NOW + timedelta(seconds=61))
+    assert len(mailoutbox) == 2
+
+
+def test_one_that_fails_holds_up_no_other_and_goes_on(caplog):
+    """Loops are threads of their own: what one raises is said once, and it comes again."""
+    caplog.set_level("INFO")
+    stopping, calls = threading.Event(), []
+
+    def step(now):
+        calls.append(now)
+        if len(calls) < 3:
+            raise RuntimeError("no")
+        stopping.set()
+        return True
+
+    loop = Loop("broken", step, stopping)
+    loop.woken.wait = lambda timeout: None
+    loop.run()
+    assert len(calls) == 3
+    assert [r.message for r in caplog.records] == ["broken rests: no", "broken goes on"]
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)

@@ -18,6 +18,7 @@ from fleet.models import CommandState, Hold, Outbox, Robot
 from missions.models import OPEN, UNDECIDED, DeadLetter, Mission
 from telemetry import health
 from telemetry.models import Knock, Link, Partition
+from telemetry.out.behind import ages
 from telemetry.stream import GROUP, Streams, key
 
 LISTED = 8  # lines of a list; the rest is a number
@@ -160,6 +161,11 @@ def _outbox(now: datetime) -> Iterable[str]:
     return [f"{_count(Outbox.objects.count(), 'event')} not yet on the out stream"]
 
 
+def _followers(now: datetime) -> Iterable[str]:
+    for name, age_s in ages().items():
+        yield f"{name}: up to date" if age_s < 5 else f"{name}: {_age(now - timedelta(seconds=age_s), now)} behind"
+
+
 SECTIONS: tuple[tuple[str, Callable[[datetime], Iterable[str]]], ...] = (
     ("ready", _ready),
     ("workers", _workers),
@@ -173,6 +179,7 @@ SECTIONS: tuple[tuple[str, Callable[[datetime], Iterable[str]]], ...] = (
     ("commands", _commands),
     ("dead letters", _dead_letters),
     ("outbox", _outbox),
+    ("followers", _followers),
 )
 
 
