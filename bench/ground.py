@@ -36,11 +36,12 @@ def fleet_of(count: int) -> tuple[Site, list[str]]:
         for robot in robots:
             translate.presence(ledger, robot, "online", now, now)
         ledger.commit()
-    asyncio.run(_alive(robots))
+    asyncio.run(alive(robots))
     return site, robots
 
 
-async def _alive(robots: list[str]) -> None:
+async def alive(robots: list[str]) -> None:
+    """They gave a sign of life just now."""
     client = redis.asyncio.from_url(settings.LIVE_REDIS_URL)
     for robot in robots:
         await snapshots.touch(client, robot, datetime.now(UTC))

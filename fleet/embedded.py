@@ -170,7 +170,7 @@ def valkey(name: str, var: Path, *, durable: bool) -> tuple[str, Program]:
     folder = var / name
     folder.mkdir(mode=0o700, exist_ok=True)
     keeps = (
-        ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
+        ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "512mb", "--maxmemory-policy", "noeviction"]
         if durable
         else ["--appendonly", "no", "--maxmemory", "128mb", "--maxmemory-policy", "allkeys-lru"]
     )

@@ -68,3 +68,20 @@ def test_the_pipeline_bench_runs_and_has_its_shape(tmp_path):
         assert found["value"] > 0 and found["baseline"] > 0
     assert (done.returncode == 1) == any(found["ok"] is False for found in report["rows"])
     assert not list(tmp_path.iterdir())  # nothing is left behind
+
+
+@pytest.mark.processes
+def test_the_storage_bench_runs_and_has_its_shape(tmp_path):
+    environment = {**os.environ, "DROVER_VAR": str(tmp_path)}
+    for name in ("DATABASE_URL", "REDIS_URL", "LIVE_REDIS_URL", "DJANGO_SETTINGS_MODULE"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, settings.BASE_DIR / "manage.py", "bench", "storage", "--quick", "--json"],
+        env=environment, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    values = {row["figure"]: row["value"] for row in json.loads(done.stdout)["rows"]}
+    assert values["PostgreSQL, a robot-day"] > values["… kept for ever, after tidying"] > 0
+    assert values["… fleet_event"] > 0
+    assert values["rows tidied"] > 0
+    assert values["durable Redis, a message not applied"] > 100
