@@ -33,6 +33,13 @@ log = logging.getLogger(__name__)
 
 MESSAGES, WATERMARKS = "telemetry_processedmessage", "telemetry_watermark"
 
+# Each is looked at again: what was noted may not have been committed
+_DELETE_KNOWN = f"""
+DELETE FROM {MESSAGES} p WHERE p.id = ANY(%s) AND (
+  p.session = 0 OR NOT EXISTS (SELECT FROM fleet_robot r WHERE r.id = p.robot_id) OR EXISTS (
+    SELECT FROM {WATERMARKS} w WHERE w.robot_id = p.robot_id AND w.session = p.session AND w.forgotten_seq >= p.seq))
+"""
+
 
 class Tidying:
     """`step(now)` does some of it and says whether there is more. `rest(s)`: how it waits between transactions."""
@@ -42,6 +49,8 @@ class Tidying:
         self._left: list[Callable[[datetime], bool]] = []  # what this round has still to do
         self._at: dict[str, Any] = {}  # table → how far this round has read it
         self._next_round = float("-inf")
+        self._known: list[int] = []  # ids of messages whose number is noted as known
+        self._more = False
         self.deleted: Counter[str] = Counter()  # rows by table, since it was made
         self._gone: Counter[str] = Counter()  # by the transaction under way
 
@@ -96,7 +105,15 @@ class Tidying:
         return seen == SLICE and (rule.scattered or old > 0)
 
     def _messages(self, cursor: Any, now: datetime) -> bool:
-        """Processed messages: a number up to the watermark is known for ever, so its row may go (I4)."""
+        """Processed messages: a number up to the watermark is known for ever, so its row may go (I4).
+
+        In two transactions, so that a watermark that a worker moves again and again is held for a moment only.
+        """
+        if self._known:
+            cursor.execute(_DELETE_KNOWN, [self._known])
+            self._gone[MESSAGES] += cursor.rowcount
+            self._known = []
+            return self._more
         until = now - timedelta(days=settings.KEEP_DAYS["messages"])
         cursor.execute(
             f"SELECT id, robot_id, session, seq, applied_at < %s FROM {MESSAGES} WHERE id > %s ORDER BY id LIMIT %s",
@@ -106,10 +123,9 @@ class Tidying:
         old = [row[:4] for row in rows if row[4]]
         if rows:
             self._at[MESSAGES] = rows[-1][0]
-        gone = _forgettable(cursor, old)
-        cursor.execute(f"DELETE FROM {MESSAGES} WHERE id = ANY(%s)", [gone])
-        self._gone[MESSAGES] += len(gone)
-        return len(rows) == SLICE and bool(old)
+        self._known = _forgettable(cursor, old)
+        self._more = len(rows) == SLICE and bool(old)
+        return self._more or bool(self._known)
 
     def _gaps(self, cursor: Any, now: datetime) -> bool:
         """Numbers that never came hold a watermark, and with it every later row: after so long they are given up."""

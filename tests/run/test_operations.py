@@ -158,7 +158,7 @@ def test_a_durable_redis_that_is_full_is_named_and_loses_nothing(copy, durable):
     eventually(
         lambda: figures(copy.get("metrics")[1])["drover_not_stored_total"] > before, 30, "a robot not to be heard"
     )
-    eventually(lambda: "durable Redis refuses to append to in:{" in copy.output, 5, "the log to say so")
+    eventually(lambda: "full; robots are asked to wait" in copy.output, 5, "the log to say so")
     assert "refuses to write" in copy.manage("status").stdout
     durable.config_set("maxmemory", 0)
     eventually(copy.is_ready, 10, "ready again")

@@ -206,6 +206,18 @@ def test_the_history_is_never_touched(robot, dispatched):
     assert list(Event.objects.values_list("id", flat=True)) == before
 
 
+def test_nothing_is_deleted_whose_number_was_not_noted_after_all(robot):
+    Watermark.objects.create(robot=robot, session=1, applied_seq=3)
+    for seq in (1, 2, 3):
+        remembered(seq)
+    round = Tidying(rest=lambda s: None)
+    with connection.cursor() as cursor:
+        assert round._messages(cursor, NOW)
+        Watermark.objects.update(forgotten_seq=2)  # as if a part of it had been lost
+        assert not round._messages(cursor, NOW)
+    assert left() == {(1, 3)}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_row_that_somebody_holds_is_left_for_the_next_round(robot):
     Watermark.objects.create(robot=robot, session=1, applied_seq=3)

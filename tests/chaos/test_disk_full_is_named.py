@@ -14,7 +14,9 @@ from django.conf import settings
 
 from fleet.throwaway import stores
 from tests.chaos.conftest import OwnValkey
+from tests.chaos.world import mount
 from tests.eventually import eventually
+from tests.tools import missing
 
 pytestmark = [pytest.mark.processes]
 MESSAGES = 300
@@ -49,12 +51,10 @@ STATE = "import json; from telemetry import health; print(json.dumps(health.stat
 @pytest.fixture
 def small_disk(tmp_path):
     folder = tmp_path / "disk"
-    folder.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=160m,mode=755", "tmpfs", str(folder)], capture_output=True, text=True
-    )
-    if done.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+    try:
+        mount(folder)
+    except (subprocess.CalledProcessError, OSError) as error:
+        missing(f"small disks cannot be mounted here ({error})")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
