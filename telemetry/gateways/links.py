@@ -81,9 +81,13 @@ class Link:
     handed: list[Sending] = field(default_factory=list)  # taken to be sent, and not yet counted
     jitter: Callable[[], float] = _jitter
 
-    def ask(self) -> Asked:
-        """What the next look asks for this link."""
-        return Asked(self.robot, self.session, self.credential, sorted({self.session, *self.sessions}))
+    def ask(self, now: float = -math.inf) -> Asked:
+        """What the next look asks for this link. What a silent robot is not sent is not marked as sent either."""
+        sessions = sorted({self.session, *self.sessions})
+        return Asked(self.robot, self.session, self.credential, sessions, quiet=self.silent(now))
+
+    def silent(self, now: float) -> bool:
+        return now - self.heard > SILENT_S
 
     def learn(self, commands: Iterable[OpenCommand]) -> None:
         """These are open now; what is not among them is done or no longer wanted."""
@@ -95,7 +99,7 @@ class Link:
         """Frames to send now: stops first, the rest in order. Nothing else while the robot is silent."""
         due = [s for s in self.commands.values() if not s.acknowledged and s.due <= now]
         due.sort(key=lambda s: s.command.kind not in protocol.URGENT)
-        if now - self.heard > SILENT_S:
+        if self.silent(now):
             due = [s for s in due if s.command.kind in protocol.URGENT]
         for sending in due:
             if sending.sent:
@@ -241,7 +245,7 @@ class Links:
     async def step(self, robots: Iterable[str]) -> None:
         """Look after the links of these robots: one statement, then close, learn, send."""
         links = {r: link for r in robots if (link := self._by_robot.get(r)) is not None}
-        asked = [link.ask() for link in links.values()]
+        asked = [link.ask(self.clock()) for link in links.values()]
         try:
             seen = await self.rows.ask(look, asked) if asked else []
             self._database_well = True

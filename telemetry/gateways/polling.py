@@ -4,6 +4,7 @@ It is a `Link` like any other: asked about once a second and on each hint, repla
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,11 +66,11 @@ class PolledLink(Link):
         if self.poll is poll:
             self.poll = None
 
-    def ask(self) -> Asked:
+    def ask(self, now: float = -math.inf) -> Asked:
         takes = self.poll is not None
         if self.poll is not None:
             self.poll.asked = True
-        return super().ask()._replace(takes=takes)
+        return super().ask(now)._replace(takes=takes)
 
     def take_due(self, now: float) -> list[str]:
         """Hands what is due to the poll; there is no connection to send on."""

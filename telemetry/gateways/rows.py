@@ -131,6 +131,7 @@ class Asked(NamedTuple):
     credential: int
     sessions: list[int]
     takes: bool = True  # False: it can be sent nothing at the moment, so nothing is marked as sent
+    quiet: bool = False  # True: its robot is silent, so nothing but what is urgent is marked as sent
 
 
 class OpenCommand(NamedTuple):
@@ -165,16 +166,18 @@ _LOOK = f"""
 WITH asked AS (
   SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, c.id IS NULL OR r.retired_at IS NOT NULL AS refused,
     k.gateway = '' AS sent_back
-  FROM jsonb_to_recordset(%s::jsonb) AS a(robot text, session bigint, credential bigint, sessions bigint[], takes boolean)
+  FROM jsonb_to_recordset(%(asked)s::jsonb)
+    AS a(robot text, session bigint, credential bigint, sessions bigint[], takes boolean, quiet boolean)
   LEFT JOIN telemetry_link k ON k.robot_id = a.robot
   LEFT JOIN fleet_robot r ON r.id = a.robot
   LEFT JOIN fleet_robotcredential c ON c.id = a.credential AND c.revoked_at IS NULL
 ), newest AS (
-  SELECT robot, takes FROM asked WHERE NOT replaced AND NOT refused AND NOT sent_back
+  SELECT robot, takes, quiet FROM asked WHERE NOT replaced AND NOT refused AND NOT sent_back
 ), sent AS (
   UPDATE fleet_command SET sent_at = now() WHERE id IN (
     SELECT id FROM fleet_command
     WHERE robot_id IN (SELECT robot FROM newest WHERE takes) AND state = 'open' AND sent_at IS NULL
+      AND (kind = ANY(%(urgent)s) OR robot_id NOT IN (SELECT robot FROM newest WHERE quiet))
       AND NOT {_WITHHELD}
     FOR NO KEY UPDATE SKIP LOCKED
   ) RETURNING id, robot_id, kind, body, "order"
@@ -189,7 +192,7 @@ WITH asked AS (
   WHERE robot_id IN (SELECT robot FROM newest) AND state = 'open' AND sent_at IS NOT NULL
 ), open AS (
   SELECT t.* FROM taken t LEFT JOIN skipped s USING (robot_id)
-  WHERE t.kind = ANY(%s) OR (
+  WHERE t.kind = ANY(%(urgent)s) OR (
     (s."order" IS NULL OR t."order" < s."order") AND (s.held IS NULL OR t."order" < s.held OR t.kind LIKE 'robot.%%')
   )
 )
@@ -207,7 +210,8 @@ _watermarks = msgspec.json.Decoder(dict[int, int]).decode
 def look(links: Iterable[Asked]) -> list[Seen]:
     """The state of all these links in one statement."""
     with connection.cursor() as cursor:
-        cursor.execute(_LOOK, [_encode([link._asdict() for link in links]).decode(), list(URGENT)])
+        asked = _encode([link._asdict() for link in links]).decode()
+        cursor.execute(_LOOK, {"asked": asked, "urgent": list(URGENT)})
         return [
             Seen(robot, session, replaced, refused, sent_back, _watermarks(applied) if applied else {},
                  [OpenCommand(UUID(id), kind, body) for id, kind, body in commands or ()])

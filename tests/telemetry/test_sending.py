@@ -77,7 +77,7 @@ async def test_a_robot_over_http_is_tried_only_while_a_poll_is_open():
     assert polled.settle([]) == ([], []) and polled.commands[ONE].sent == 0
     poll = polled.begin(25)
     polled.take_due(100.0)
-    assert await poll.answer == (["mission.assign 1"], "")
+    assert await poll.answer == (["mission.assign 1"], "") and polled.over == "HTTP"
     assert polled.settle([]) == ([ONE], [])
 
 
@@ -268,6 +268,26 @@ def test_pages_of_mission_and_robot_show_how_commands_went_out(client, dispatche
         assert "Commands to the robot" in page and "mission.assign" in page
         assert "HTTP" in page and "&lt;b&gt;broken" in page and "<b>broken" not in page
     assert Mission.objects.get().dispatched_at
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_silent_robot_is_not_sent_is_not_marked_as_sent(dispatched, supervisor):
+    """So a cancel still knows that its assignment never left. A stop is sent all the same."""
+    [asked] = _asked()
+    quiet = asked._replace(quiet=True)
+    actions.stop_robot("RB-001", by=SYSTEM)
+    assert _kinds([quiet]) == ["robot.stop"]
+    Command.objects.filter(kind="robot.stop").update(state="delivered")
+    actions.release_robot("RB-001", by=SYSTEM)
+    assert _kinds([quiet]) == []
+    assert Command.objects.get(kind="mission.assign").sent_at is None
+    assert mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor)) == "aborted"
+
+
+def test_a_link_is_silent_when_its_robot_was_not_heard_for_long(link):
+    link.heard = 100.0
+    assert [link.ask(100 + SILENT_S + late).quiet for late in (0, 0.1)] == [False, True]
+    assert Link("RB-001", 7, 1, send=None, close=None).ask(10**9).quiet is False  # nobody keeps track
 
 
 # --- the tombstone
