@@ -16,8 +16,10 @@ from missions.admin.mission_buttons import CANCELLED
 from missions.facts import Accepted, Delivered, Due, StepFailed
 from missions.models import Mission
 from missions.wording import ending
-from telemetry.live import fragments, loading
+from telemetry.live import alarms, fragments, loading
 from telemetry.live.fragments import EVERYWHERE
+from telemetry.out import payload, report
+from telemetry.out.statistics import UNCONFIRMED as UNCONFIRMED_MARK
 from tests.actors import STEPS, tell
 from tests.api.conftest import Caller, caller, program  # noqa: F401  (fixtures)
 
@@ -89,6 +91,9 @@ PLACES = {
     "api": lambda s: s.program("GET", f"/missions/{s.mission.pk}").said["says"],
     "api list": lambda s: s.program("GET", "/missions?state=aborted").said["items"][0]["says"],
     "api events": lambda s: s.program("GET", f"/missions/{s.mission.pk}/events").said["items"][-1]["text"],
+    "webhook": lambda s: payload.told(event(s.mission))["text"],
+    "statistics": lambda s: report._end(f"robot_fault{UNCONFIRMED_MARK}"),
+    "live bell": lambda s: next(line["text"] for line in alarms.lines(alarms.load()) if "Fetch" in line["text"]),
     "live row": lambda s: text(fragments.mission(row_of(s.mission), None).html),
     "live counters": lambda s: text(fragments.counts(EVERYWHERE, Counter(), _counted()).html),
     "robot's hold": lambda s: hold_said(Hold.objects.get()).word,
