@@ -1,7 +1,7 @@
 """Simulated robots, several in one process, that note what they said and what was acknowledged to them.
 
 `python -m tests.chaos.noting_robots <file>`, configurations as one JSON list on stdin. A line of the file is JSON:
-["said", robot, msg_id, type, mission, step] or ["stored", robot, msg_id]. What is noted survives a SIGKILL.
+["said", robot, msg_id, type, mission, step, attempt, data] or ["stored", robot, msg_id]. What is noted survives a SIGKILL.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ def note(*line: object) -> None:
 class NotingOutbox(outbox.Outbox):
     def _keep(self, event, at) -> None:
         super()._keep(event, at)
-        note("said", self._robot, self._kept[-1].msg_id, event.type, event.mission, event.step)
+        about = (event.type, event.mission, event.step, event.attempt, event.data)
+        note("said", self._robot, self._kept[-1].msg_id, *about)
 
     def acknowledged(self, msg_id: str, verdict: str) -> None:
         note("stored" if verdict in ("stored", "duplicate") else verdict, self._robot, msg_id)

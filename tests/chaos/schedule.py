@@ -8,9 +8,10 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 import redis
@@ -28,6 +29,7 @@ from telemetry.models import ProcessedMessage
 from tests.actors import SYSTEM
 from tests.chaos.world import World
 from tests.eventually import eventually
+from tests.model import oracle
 
 LASTS_S = 3.0  # of trouble
 SETTLE_S = 60.0  # until everything has ended after it
@@ -35,6 +37,12 @@ WORKERS = ("worker-1", "worker-2")
 HOOKS = ("before_decide", "before_commit", "before_ack")
 
 Act = tuple[float, str, Callable[[], object]]  # when (s from the start), what, how
+
+
+class Life(NamedTuple):
+    title: str
+    story: oracle.Life
+    end: oracle.End
 
 
 @dataclass
@@ -48,6 +56,8 @@ class Schedule:
     missions: list[UUID] = field(default_factory=list)
     troubles: tuple[str, ...] = ()  # by name; none: the seed chooses
     told: list[str] = field(default_factory=list)  # what was done, in order
+    asked: list[tuple[float, str, str]] = field(default_factory=list)  # when, what, of which mission or robot
+    planned: dict[UUID, list[oracle.Step]] = field(default_factory=dict)
 
     def run(self) -> list[str]:
         chance = random.Random(self.seed)
@@ -75,9 +85,9 @@ class Schedule:
                     for _ in range(chance.randint(1, 4))
                 ]  # fmt: skip
                 title = f"{self.seed} {robot} {n}"
-                self.missions.append(
-                    actions.draft_mission(title=title, site=self.site, robot=robot, steps=steps, by=SYSTEM)
-                )
+                pk = actions.draft_mission(title=title, site=self.site, robot=robot, steps=steps, by=SYSTEM)
+                self.missions.append(pk)
+                self.planned[pk] = [oracle.Step(step["timeout_s"]) for step in steps]
         for mission in self.missions:
             actions.queue_mission(mission, by=SYSTEM)
 
@@ -123,8 +133,9 @@ class Schedule:
                     raise
                 time.sleep(0.2)
 
-    def attempt(self, what: Callable[[], object]) -> None:
+    def attempt(self, what: Callable[[], object], asks: str = "", of: object = "") -> None:
         """As a person who gets an error page, or a refusal, and leaves it at that."""
+        self.asked.append((time.time(), asks, str(of)))
         try:
             what()
         except Refused:
@@ -172,6 +183,7 @@ class Schedule:
         wrong += invariants.check()
         wrong += _doubled(self.missions)
         wrong += self._finished_but_aborted()
+        wrong += [f"{life.title}: {what}" for life in self._lives() for what in oracle.complaints(life.story, life.end)]
         wrong += [f"dead letter of {d.robot_id}: {d.kind} {d.reason}" for d in DeadLetter.objects.filter(
             direction=Direction.IN)]  # fmt: skip
         for name, child in self.world.children.items():
@@ -198,6 +210,24 @@ class Schedule:
             if str(mission.pk) in finished
         ]
 
+    def _lives(self) -> Iterator[Life]:
+        """What was planned, said and asked about each mission that was dispatched, and what became of it."""
+        received = {str(pk): at.timestamp() for pk, at in ProcessedMessage.objects.values_list("msg_id", "received_at")}
+        words = [line for line in self._notes() if line[0] == "said" and line[2] in received]
+        for mission in Mission.objects.filter(pk__in=self.missions, dispatched_at__isnull=False):
+            ended = mission.ended_at.timestamp() if mission.ended_at else time.time()
+            mine = [line for line in words if line[1] == mission.robot_id]
+            said = sorted((_said(line, received[line[2]], str(mission.pk)) for line in mine), key=lambda one: one.at)
+            asked = [
+                oracle.Asked(at, what) for at, what, whose in self.asked if whose in (str(mission.pk), mission.robot_id)
+            ]
+            story = oracle.Life(
+                steps=self.planned[mission.pk], mission_s=mission.timeout_s, until=ended, asked=asked,
+                dispatched_at=mission.dispatched_at.timestamp(), said=[one for one in said if one.at <= ended],
+                late=[one for one in said if one.at > ended],
+            )  # fmt: skip
+            yield Life(mission.title, story, _end(mission))
+
     def clear_up(self) -> None:
         """For the next schedule on the same world."""
         for mission in Mission.objects.exclude(state__in=FINAL):
@@ -210,6 +240,35 @@ class Schedule:
         eventually(
             lambda: set(Robot.objects.values_list("presence", flat=True)) == {"online"}, SETTLE_S, "all are online"
         )
+
+
+_WORDS = {f"mission.step_{what}": what for what in ("completed", "failed", "started")}
+
+
+def _said(line: list, at: float, mission: str) -> oracle.Said:
+    """A robot's note as a word about this mission; a state may be about none."""
+    _, _, _, kind, about, step, attempt, data = line
+    if kind == "robot.state":
+        named = data.get("mission") == mission
+        return oracle.Said(
+            at, "state", mode=data.get("mode", ""), named=named, ended=data.get("ended") or "" if named else "",
+            answers=bool(data.get("reply_to")), completed=tuple(data.get("completed") or ()),
+        )  # fmt: skip
+    dispatch_no = 1 if about == mission else None
+    return oracle.Said(at, _WORDS.get(kind, kind.rpartition(".")[2]), dispatch_no, step or 0, attempt or 0)
+
+
+def _end(mission: Mission) -> oracle.End:
+    edges = (
+        Event.objects.filter(aggregate=f"mission:{mission.pk}").order_by("seq").values_list("state_from", "state_to")
+    )
+    stop = mission.stop_requested_at
+    return oracle.End(
+        mission.state, mission.abort_reason, mission.stop_confirmed, stop.timestamp() if stop else None,
+        mission.ended_at.timestamp() if mission.ended_at else None,
+        [oracle.StepEnd(s.outcome, s.attempt, s.inferred) for s in mission.steps.order_by("number")],
+        [(a, b) for a, b in edges if a and a != b], mission.next_due_at is not None,
+    )  # fmt: skip
 
 
 def _resume(mission: UUID) -> None:
@@ -362,17 +421,27 @@ TROUBLES = {
 
 def _cancel(schedule: Schedule, chance: random.Random, at: float) -> list[Act]:
     mission = chance.choice(schedule.missions)
-    return [(at, "somebody cancels", lambda: schedule.attempt(lambda: actions.cancel_mission(mission, by=SYSTEM)))]
+    return [
+        (
+            at,
+            "somebody cancels",
+            lambda: schedule.attempt(lambda: actions.cancel_mission(mission, by=SYSTEM), "cancel", mission),
+        )
+    ]
 
 
 def _stop(schedule: Schedule, chance: random.Random, at: float) -> list[Act]:
     robot = chance.choice(schedule.robots)
     return [
-        (at, f"somebody stops {robot}", lambda: schedule.attempt(lambda: fleet_actions.stop_robot(robot, by=SYSTEM))),
+        (
+            at,
+            f"somebody stops {robot}",
+            lambda: schedule.attempt(lambda: fleet_actions.stop_robot(robot, by=SYSTEM), "stop", robot),
+        ),
         (
             at + 1.5,
             f"releases {robot}",
-            lambda: schedule.attempt(lambda: fleet_actions.release_robot(robot, by=SYSTEM)),
+            lambda: schedule.attempt(lambda: fleet_actions.release_robot(robot, by=SYSTEM), "release", robot),
         ),
     ]
 
