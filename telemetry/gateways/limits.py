@@ -120,7 +120,7 @@ class Backlog:
         for p in sorted(long - self._told):
             log.warning("partition %d has %d messages to apply; its robots are asked to wait", p, self._waiting[p])
         self._told = long
-        if self._is_full and self._used <= ROOM_AGAIN * self._limit:
+        if not self._limit or self._used <= ROOM_AGAIN * self._limit:
             self._is_full = False
         metrics.HELD_BACK.set(int(settings.PARTITIONS) if self._too_full() else len(long))
 

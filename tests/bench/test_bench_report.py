@@ -81,7 +81,9 @@ def test_the_storage_bench_runs_and_has_its_shape(tmp_path):
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     values = {row["figure"]: row["value"] for row in json.loads(done.stdout)["rows"]}
-    assert values["PostgreSQL, a robot-day"] > values["… kept for ever, after tidying"] > 0
+    assert (
+        values["PostgreSQL, a robot-day"] > values["… kept for ever, after tidying"]
+    )  # of a few missions, less than pages
     assert values["… fleet_event"] > 0
     assert values["rows tidied"] > 0
     assert values["durable Redis, a message not applied"] > 100

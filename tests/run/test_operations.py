@@ -154,7 +154,8 @@ def test_a_durable_redis_that_is_full_is_named_and_loses_nothing(copy, durable):
     durable.config_set("maxmemory", 1)
     _, text = eventually(lambda: (found := copy.get("readyz"))[0] == 503 and found, 5)
     assert "refuses to write" in json.loads(text)["missing"]["durable redis"]
-    os.kill(copy.pids("telemetry.simulator.robot")[0], signal.SIGKILL)  # a hello is followed by a critical message
+    robots = eventually(lambda: copy.pids("telemetry.simulator.robot"), 30, "robots run")
+    os.kill(robots[0], signal.SIGKILL)  # a hello is followed by a critical message
     eventually(
         lambda: figures(copy.get("metrics")[1])["drover_not_stored_total"] > before, 30, "a robot not to be heard"
     )

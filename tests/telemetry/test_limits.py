@@ -55,7 +55,7 @@ class Store:
     """An intake whose Redis is as full as it is told to be."""
 
     def __init__(self) -> None:
-        self.full, self.waiting = 0.0, {0: 0}
+        self.full, self.limit, self.waiting = 0.0, 1_000_000, {0: 0}
 
     async def backlog(self):
         return self.waiting
@@ -63,7 +63,7 @@ class Store:
     async def memory(self):
         if self.full is None:
             raise redis.ConnectionError
-        return round(self.full * 1_000_000), 1_000_000
+        return round(self.full * 1_000_000), self.limit
 
 
 async def test_robots_wait_before_the_durable_redis_is_full_and_until_there_is_room_again(caplog):
@@ -74,6 +74,17 @@ async def test_robots_wait_before_the_durable_redis_is_full_and_until_there_is_r
         await backlog.step()
         assert backlog.too_long("RB-001") is held, full
     assert caplog.text.count("91 % full; robots are asked to wait") == 1
+
+
+async def test_a_limit_that_is_taken_away_holds_nobody_back():
+    store = Store()
+    backlog = Backlog(store)
+    store.full = 0.95
+    await backlog.step()
+    assert backlog.too_long("RB-001")
+    store.limit = 0
+    await backlog.step()
+    assert not backlog.too_long("RB-001")
 
 
 async def test_what_was_appended_since_the_last_measurement_counts():
