@@ -45,7 +45,10 @@ class BrandAdmin(PageAdmin):
             made = actions.create_brand(**said, by=by)
             return made.pk, f"{made} is made. Robots of this brand can be enrolled now."
         actions.edit_brand(row.pk, **said, by=by)
-        return row.pk, f"{said['name']} is saved. It holds for its robots at once."
+        return (
+            row.pk,
+            f"{said['name']} is saved. It holds at once; missions that are dispatched keep the times that they have.",
+        )
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {
