@@ -8,9 +8,9 @@ import asyncio
 import logging
 import math
 import os
-import random
 import socket
 import time
+import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -58,8 +58,9 @@ class Sending:
     acknowledged: bool = False
 
 
-def _jitter() -> float:
-    return random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  (no secret)
+def spread(command: UUID, sent: int) -> float:
+    """How much longer or shorter this wait is: by the command and the try, so that the same schedule is the same again."""
+    return 1 - JITTER + 2 * JITTER * zlib.crc32(command.bytes + sent.to_bytes(4)) / 2**32
 
 
 @dataclass(eq=False)
@@ -79,7 +80,7 @@ class Link:
     lossy: Bucket = field(default_factory=Bucket)
     numbers: metrics.Sequence = field(default_factory=metrics.Sequence)
     handed: list[Sending] = field(default_factory=list)  # taken to be sent, and not yet counted
-    jitter: Callable[[], float] = _jitter
+    spread: Callable[[UUID, int], float] = spread
 
     def ask(self, now: float = -math.inf) -> Asked:
         """What the next look asks for this link. What a silent robot is not sent is not marked as sent either."""
@@ -104,7 +105,9 @@ class Link:
         for sending in due:
             if sending.sent:
                 metrics.RETRIES.labels("command").inc()
-            sending.due = now + RETRY_S[min(sending.sent, len(RETRY_S) - 1)] * self.jitter()
+            sending.due = now + RETRY_S[min(sending.sent, len(RETRY_S) - 1)] * self.spread(
+                sending.command.id, sending.sent
+            )
             sending.sent += 1
         self.handed += due
         return [s.command.body for s in due]

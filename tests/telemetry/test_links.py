@@ -31,7 +31,7 @@ ONE, TWO, THREE = (uuid.UUID(int=n) for n in (1, 2, 3))
 
 @pytest.fixture
 def link():
-    return Link("RB-001", 7, 1, send=None, close=None, jitter=lambda: 1.0)
+    return Link("RB-001", 7, 1, send=None, close=None, spread=lambda command, sent: 1.0)
 
 
 def opened(*commands):

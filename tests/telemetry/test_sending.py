@@ -35,7 +35,7 @@ def opened(*commands):
 
 @pytest.fixture
 def link():
-    return Link("RB-001", 7, 1, send=None, close=None, jitter=lambda: 1.0)
+    return Link("RB-001", 7, 1, send=None, close=None, spread=lambda command, sent: 1.0)
 
 
 # --- when a try counts
@@ -45,9 +45,10 @@ def test_waits_between_tries_are_spread_so_that_a_fleet_does_not_repeat_in_step(
     waits = []
     for _ in range(200):
         link = Link("RB-001", 7, 1, send=None, close=None)
-        link.learn(opened((ONE, "mission.assign")))
+        one = uuid.uuid4()
+        link.learn(opened((one, "mission.assign")))
         link.take_due(0.0)
-        waits.append(link.commands[ONE].due)
+        waits.append(link.commands[one].due)
     assert RETRY_S[0] * (1 - JITTER) <= min(waits) < max(waits) <= RETRY_S[0] * (1 + JITTER)
     assert len(set(waits)) > 100
 
