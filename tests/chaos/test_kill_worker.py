@@ -186,17 +186,21 @@ def test_a_planned_restart_hands_over_without_a_gap(site, brand, start_worker, c
     workers = [start_worker(), start_worker()]
     eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, 40, "both have a share")
     eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
-    ends = time.monotonic() + 6
-    replace_at = [ends - 5, ends - 2.5]
-    while time.monotonic() < ends:
-        if replace_at and time.monotonic() > replace_at[0]:
-            replace_at.pop(0)
-            workers.append(start_worker())
-            workers.pop(0).send_signal(signal.SIGTERM)
-        cast.play([cast.state(robot) for robot in robots])
-        time.sleep(0.02)
+
+    def talk_until(predicate, within_s: float = 40.0) -> None:
+        ends = time.monotonic() + within_s
+        while not predicate() and time.monotonic() < ends:
+            cast.play([cast.state(robot) for robot in robots])
+            time.sleep(0.1)
+
+    for old in workers:
+        start_worker()
+        talk_until(lambda: Partition.objects.values("owner").distinct().count() == 3)  # it is there, as one sees to it
+        old.send_signal(signal.SIGTERM)
+        talk_until(lambda: old.poll() is not None)  # noqa: B023
+        talk_until(lambda: False, 1.0)
     said = sum(map(len, cast.said.values()))
-    eventually(lambda: ProcessedMessage.objects.count() == said, 15, "everything said is applied")
+    eventually(lambda: ProcessedMessage.objects.count() == said, 60, "everything said is applied")
     rows = ProcessedMessage.objects.values_list("applied_at", "received_at")
     waited = sorted((applied - received).total_seconds() for applied, received in rows)
     with capsys.disabled():
