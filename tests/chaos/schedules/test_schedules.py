@@ -3,22 +3,17 @@
 `pytest 'tests/chaos/schedules/test_schedules.py::test_schedule[17]'` plays schedule 17 alone, the same as ever.
 """
 
-import asyncio
 import json
 from collections import Counter
 from dataclasses import fields
 from typing import Any
 
 import pytest
-import redis
-from django.conf import settings
-from django.utils import timezone
 
 from fleet import actions as fleet_actions
 from fleet.models import Event
 from missions import actions, invariants
 from missions.models import DeadLetter, Mission
-from telemetry import snapshots, stream, worker
 from telemetry.models import ProcessedMessage
 from tests.actors import SYSTEM
 from tests.chaos.schedules.robot import Lot
@@ -28,36 +23,17 @@ from tests.model.oracle import Asked, End, Life, Said, Step, StepEnd, complaints
 SCHEDULES = 320
 
 
-@pytest.fixture(scope="module")
-def gateway_loop():
-    loop = asyncio.new_event_loop()
-    intake = stream.Intake(settings.REDIS_URL)
-    yield loop, intake
-    loop.run_until_complete(intake.aclose())
-    loop.close()
-
-
 @pytest.fixture
-def play(db, gateway_loop, monkeypatch, site, brand):
+def play(new_world, site, brand):
     """play(seed) → the world at its end."""
-    with redis.from_url(settings.REDIS_URL) as durable:
-        durable.flushdb()
-    worlds = []
 
     def played(seed: int) -> World:
-        world = World(seed, *gateway_loop)
-        worlds.append(world)
-        monkeypatch.setattr(timezone, "now", lambda: world.now)
-        for every, seconds in (("TEND_S", 3), ("QUEUE_S", 2), ("SWEEP_S", 2), ("LOOK_S", 2)):  # nobody waits here
-            monkeypatch.setattr(worker, every, seconds)
-        monkeypatch.setattr(snapshots, "last_received", world.heard)
+        world = new_world(seed)
         prepare(world, site, brand)
         world.run()
         return world
 
-    yield played
-    for world in worlds:
-        world.close()
+    return played
 
 
 @pytest.mark.parametrize("seed", range(SCHEDULES))

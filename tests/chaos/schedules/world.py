@@ -64,6 +64,7 @@ class World:
         self.worker: Worker | None = None
         self.workers = 0
         self.calm = False  # nothing goes wrong any more
+        self.grace_s = 2.0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._stirred, self._step_at = True, TICK  # does the worker have something to do now, or when?
@@ -240,7 +241,11 @@ class World:
         self.workers += 1
         self._stirred = True
         self.worker = Worker(
-            name=f"w{self.workers}", count=settings.PARTITIONS, hook=self._may_crash, limit=self._limit, grace_s=2.0
+            name=f"w{self.workers}",
+            count=settings.PARTITIONS,
+            hook=self._may_crash,
+            limit=self._limit,
+            grace_s=self.grace_s,
         )
         self.worker.partitions.lease_s = 3600
 
