@@ -62,7 +62,7 @@ def prepare(world: World, site: Any, brand: Any) -> None:
             at = rng.uniform(2, ACTIVE_S - 15)
             world.after(at, lambda what=what, id=id: MISHAPS[what](world, id))
     if rng.random() < 0.25:
-        world.after(rng.uniform(1, ACTIVE_S), lambda: jump(world, rng.choice((-7200, -30, -3))))
+        world.after(rng.uniform(1, ACTIVE_S), lambda: jump(world, rng.choice((-7200, -30, -3, 3, 30, 7200))))
 
 
 def lot_of(rng: Any) -> Lot:
