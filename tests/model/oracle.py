@@ -14,7 +14,7 @@ STOP_S = 15.0  # from a stop to the robot's word
 ACCEPT_S = 10.0  # for an answer to an assignment that the robot has
 ACCEPT_TRIES = 5
 TAKE_S = 180.0  # a robot that is online and takes nothing this long gets nothing
-LATELY_S = 10.0  # what was said this long before may be heard only now
+LATELY_S = 30.0  # what was said this long before may be heard only now
 BLINK_S = 1.0  # what was received this near to a deadline may be on either side of it
 
 OPEN, SUCCESS, ABORTED = "open", "success", "aborted"

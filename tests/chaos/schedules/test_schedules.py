@@ -20,7 +20,7 @@ from tests.chaos.schedules.robot import Lot
 from tests.chaos.schedules.world import ACTIVE_S, YEARS_S, World
 from tests.model.oracle import Asked, End, Life, Said, Step, StepEnd, complaints
 
-SCHEDULES = 320
+SCHEDULES = 300
 
 
 @pytest.fixture
