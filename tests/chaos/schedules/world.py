@@ -111,6 +111,7 @@ class World:
     def connect(self, robot: Robot) -> None:
         opened = open_session(robot.id, "schedule")
         self._links[robot.id] = Link(robot.id, opened.session, self._credentials[robot.id], None, None, opened.applied)  # type: ignore[arg-type]
+        self._links[robot.id].spread = lambda *_: 1.0  # else it depends on ids that are new each time
         self.silences[robot.id][-1][1] = self.tick
         self._beats[robot.id] = self.now
         self.note(f"{robot.id} connects, session {opened.session}")
