@@ -62,8 +62,9 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     analyse()
     ours, theirs = drover.singly(singles), baseline.singly(singles)
     worker.close()
-    one, two = (workers.rate(drover.feed, n, rounds) for n in (1, 2))
-    slow_one, slow_two = (workers.rate(drover.feed, n, rounds, options=workers.SLOW_COMMIT) for n in (1, 2))
+    few = rounds // 2 + 1
+    one, two = (workers.rate(drover.feed, n, few) for n in (1, 2))
+    slow_one, slow_two = (workers.rate(drover.feed, n, few, options=workers.SLOW_COMMIT) for n in (1, 2))
     drover.check()
     receipts = ProcessedMessage.objects.count() - preloaded
     about |= {"preloaded_events": preloaded, "robots": robot_count, "rounds": rounds, "receipts": receipts}

@@ -36,6 +36,9 @@ from telemetry.stream import Entry, Streams, is_group_lost, partition_of
 from telemetry.tails import Tails
 
 BATCH = 100  # entries of one partition per transaction
+BATCH_LEAST = (
+    20.0  # a transaction of its own costs as much as 20 more messages: a starved worker must not waste what it gets
+)
 BATCH_S = 0.1  # a transaction that takes longer makes the next ones smaller: stops and pages wait for its rows
 BLOCK_MS = 200  # how long a read waits for something new
 RACES = 20  # lost races of one message in a row that pass for somebody else's fault
@@ -278,7 +281,10 @@ class Worker:
 
     def _pace(self, took_s: float) -> None:
         """The next batch, by how long this one took."""
-        self._at_once = max(1.0, self._at_once / 2) if took_s > BATCH_S else min(float(self.limit), self._at_once * 1.2)
+        if took_s > BATCH_S:
+            self._at_once = max(BATCH_LEAST, self._at_once / 2)
+        else:
+            self._at_once = min(float(self.limit), self._at_once * 1.2)
 
     def _acknowledge(self, p: int, entries: list[Entry]) -> None:
         self.hook("before_ack")
