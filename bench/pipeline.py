@@ -74,7 +74,8 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     return about, [
         row("receipts applied, batches of 100", median(batches.rates), "1/s",
             baseline=median(plain_batches.rates), at_least=5000),
-        row("… bare SQL of as many rows, nothing decided", median(bare_batches.rates), "1/s"),
+        row("… bare SQL of as many rows, nothing decided", median(bare_batches.rates), "1/s",
+            baseline=median(plain_batches.rates)),
         row("receipts applied, worst round", min(batches.rates), "1/s", baseline=min(plain_batches.rates)),
         row("CPU per receipt, worker", median(batches.worker_us), "µs", baseline=median(plain_batches.worker_us)),
         row("CPU per receipt, PostgreSQL", median(batches.postgres_us), "µs", baseline=median(plain_batches.postgres_us)),
