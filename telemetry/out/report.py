@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -60,7 +60,8 @@ class Question(forms.Form):
         said = self.cleaned_data
         if said.get("start") or said.get("end"):
             end = said.get("end")
-            return _midnight(said.get("start")), _midnight(end) + timedelta(days=1) if end else None
+            bounded = end and end < date.max  # nothing comes after the last day that there is
+            return _midnight(said.get("start")), _midnight(end) + timedelta(days=1) if bounded else None
         today = datetime.combine(self.now.astimezone(UTC).date(), time(), UTC)
         return (today - timedelta(days=int(said["days"]) - 1), None) if said.get("days") else (None, None)
 

@@ -74,6 +74,8 @@ def test_days_from_and_to_are_both_included(admin_person, site, brand):
         tally(site, brand, 10**day, hour=datetime(2026, 3, day, 23, tzinfo=UTC))
     question = report.Question({"start": "2026-03-02", "end": "2026-03-03"}, admin_person, timezone.now())
     assert sorted(question.rows().values_list("n", flat=True)) == [100, 1000]
+    for_ever = report.Question({"start": "2026-03-03", "end": "9999-12-31"}, admin_person, timezone.now())
+    assert sorted(for_ever.rows().values_list("n", flat=True)) == [1000, 10000]
 
 
 def test_who_may_see_another_site_or_none(client, other_supervisor, outsider, site, counts):
