@@ -232,15 +232,18 @@ def _forgettable(cursor: Any, rows: list[tuple[int, str, int, int]]) -> list[int
 def _old_gaps(cursor: Any, until: datetime) -> list[tuple[str, int, int, int]]:
     """(robot, session, first and last number that never came) where what followed was applied before `until`.
 
-    Among the oldest rows that are left: what is forgettable is gone already.
+    Among the oldest rows that are left: what is forgettable is gone already. One into which the robot still counts is
+    none: it has used a number far ahead of its turn, and what it says next must not pass for said.
     """
     cursor.execute(
         f"SELECT p.robot_id, p.session, coalesce(w.applied_seq, 0) + 1, min(p.seq) - 1"
         f" FROM (SELECT * FROM {MESSAGES} WHERE session > 0 ORDER BY id LIMIT %s) p JOIN fleet_robot r ON r.id = p.robot_id"
         f" LEFT JOIN {WATERMARKS} w ON w.robot_id = p.robot_id AND w.session = p.session"
         " WHERE p.applied_at < %s AND p.seq > coalesce(w.applied_seq, 0)"
-        " GROUP BY p.robot_id, p.session, w.applied_seq HAVING min(p.seq) > coalesce(w.applied_seq, 0) + 1 LIMIT %s",
-        [10 * SLICE, until, GAPS],
+        " GROUP BY p.robot_id, p.session, w.applied_seq HAVING min(p.seq) > coalesce(w.applied_seq, 0) + 1"
+        f" AND NOT EXISTS (SELECT FROM {MESSAGES} b WHERE b.robot_id = p.robot_id AND b.session = p.session"
+        "  AND b.seq <= w.applied_seq AND b.applied_at >= %s) LIMIT %s",
+        [10 * SLICE, until, until, GAPS],
     )
     return cursor.fetchall()  # type: ignore[no-any-return]
 
@@ -258,5 +261,10 @@ def _give_up(cursor: Any, robot: str, session: int, first: int, last: int, now: 
         [robot, uuid.uuid5(_NAMESPACE, f"{robot} {session} {first}"), why, now],
     )
     watermarks.pass_over(robot, session, last)
+    # should it be counting there after all, it goes on in a new session
+    cursor.execute(
+        "UPDATE telemetry_link SET gateway = '' WHERE robot_id = %s AND session = %s AND gateway <> ''",
+        [robot, session],
+    )
     buried([(robot, "", why)], now)
     log.warning("%s: %s", robot, why)

@@ -136,6 +136,25 @@ def test_a_gap_that_is_young_is_waited_for(robot):
     assert not DeadLetter.objects.exists()
 
 
+def test_a_number_far_ahead_of_its_turn_makes_nothing_of_what_follows_pass_for_said(robot):
+    Watermark.objects.create(robot=robot, session=1, applied_seq=3)
+    for seq, at in ((1, OLD), (2, OLD), (2**63 - 1, OLD), (3, NOW)):
+        remembered(seq, at=at)
+    for _ in range(3):
+        tidy()
+    mark = Watermark.objects.get()
+    assert (mark.applied_seq, mark.forgotten_seq) == (3, 2)
+
+
+def test_a_robot_whose_gap_is_given_up_counts_on_in_a_new_session(robot, other_robot):
+    for one in (robot, other_robot):
+        Link.objects.create(robot=one, session=2, gateway="host:1")
+    remembered(2**63 - 1, session=2)
+    remembered(9, session=1, robot=other_robot.pk)
+    tidy()
+    assert dict(Link.objects.values_list("robot_id", "gateway")) == {robot.pk: "", other_robot.pk: "host:1"}
+
+
 def test_a_session_without_its_first_message_is_no_obstacle(robot):
     remembered(10**15)
     tidy()
