@@ -7,8 +7,9 @@ nowhere else. Redirects are never followed.
 
 import ipaddress
 import socket
+import string
 from typing import NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from django.conf import settings
 
@@ -102,10 +103,13 @@ def why_not(address: Address, scheme: str) -> str:
 
 def _is_public(address: Address) -> bool:
     carried = any(address in net for net in _CARRIERS if net.version == address.version)
+    old = isinstance(address, ipaddress.IPv6Address) and address.is_site_local  # fec0::/10, which passes for global
     return address.is_global and not (
-        carried or address.is_multicast or address.is_reserved or address.is_unspecified
+        carried or old or address.is_multicast or address.is_reserved or address.is_unspecified
     )  # fmt: skip
 
 
 def _path(parts: SplitResult) -> str:
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    """As it is sent: what is not ASCII in percents, what somebody has put so already as it is."""
+    text = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return quote(text, safe=string.punctuation)

@@ -15,6 +15,7 @@ from telemetry.out.addresses import Target, Unreachable, target
 
 WITHIN_S = 10.0
 SNIPPET = 500  # characters of an answer that are kept
+DIGITS = 9  # of the seconds that a receiver asks for: decades
 
 
 class Answer(NamedTuple):
@@ -47,7 +48,11 @@ class Line:
             said = str(error)
         except TimeoutError:
             said = f"no answer within {self.within_s:g} s"
-        except (OSError, http.client.HTTPException) as error:
+        except (
+            OSError,
+            http.client.HTTPException,
+            ValueError,
+        ) as error:  # ValueError: what cannot be put into words of HTTP
             said = _said(error)
         self.close()
         return Answer(0, said)
@@ -62,7 +67,7 @@ class Line:
             line.request("POST", line.target.path, body, headers)
             answer = line.getresponse()
             text = answer.read(SNIPPET * 4)
-            later = answer.headers.get("Retry-After", "")
+            later = answer.headers.get("Retry-After", "")[:DIGITS]
             rest = answer.read(1) or answer.will_close
         except (OSError, http.client.HTTPException) as error:
             if ended.is_set():

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from telemetry.out import outcomes
+from telemetry.out import outcomes, undelivered
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
 from telemetry.out.payload import key_of, payload
 from telemetry.out.posting import Line
@@ -40,7 +40,7 @@ class Lane:
         try:
             body = payload(sending)
         except LookupError:  # restored without its event
-            Sending.objects.filter(pk=sending.pk).update(state=SendState.DROPPED, answer="The event is not there.")
+            undelivered.give_up(sending, SendState.DROPPED, "The event is not there.", now)
             return True
         headers = {
             "Content-Type": "application/json", "User-Agent": AGENT, "Drover-Event": key_of(sending),

@@ -1,17 +1,21 @@
 """What no receiver took for a day becomes a dead letter, and gets to know what became of it when it is requeued."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import F
+from django.utils import timezone
+
+from fleet.actions import Refused
 from missions.models import DeadLetter, Direction, LetterState, Mission
 from telemetry import metrics
-from telemetry.out import webhooks
-from telemetry.out.models import Sending
+from telemetry.out.models import Sending, SendState, Webhook
 from telemetry.out.payload import payload
 from telemetry.out.wanted import KEEP_TRYING
 
 TAKEN = "The receiver has taken it."
+AGAIN = timedelta(seconds=1)  # by so much at least one that was requeued differs from the others
 
 
 def msg_id_of(sending: Sending) -> UUID:
@@ -48,10 +52,33 @@ def settle_taken(sending: Sending, now: datetime) -> None:
         _settle(sending, LetterState.APPLIED, TAKEN, now)
 
 
+def fail_waiting(webhook_id: int, why: str, now: datetime) -> None:
+    """Of those that wait, what was requeued is given up again: its letter must not wait for ever. Inside the caller's transaction."""
+    waiting = Sending.objects.filter(webhook=webhook_id, state=SendState.OPEN, event_id__isnull=False)
+    for one in waiting.filter(give_up_at__gt=F("created_at") + KEEP_TRYING).order_by("event_id"):
+        give_up(one, SendState.DEAD, why, now)
+
+
+def give_up(sending: Sending, state: str, why: str, now: datetime) -> None:
+    """It is not sent, whatever its receiver says; if it was requeued, its letter says so."""
+    Sending.objects.filter(pk=sending.pk, state=SendState.OPEN).update(state=state, answer=why)
+    _settle(sending, LetterState.FAILED, f"It failed again: {why}", now)
+
+
 def open_again(letter: DeadLetter) -> None:
-    """Hook of `missions.letter_actions`: send it again. Raises `Refused`."""
-    webhook, event = divmod(letter.msg_id.int, 1 << 64)
-    webhooks.send_again(Sending.objects.filter(webhook=webhook, event_id=event).first())
+    """Hook of `missions.letter_actions`: send it again, for another day. Raises `Refused` when nobody wants it any more."""
+    now = timezone.now()
+    webhook_id, event = divmod(letter.msg_id.int, 1 << 64)
+    # locked: what is open when it is switched off is given up by whoever does it
+    webhook = Webhook.objects.select_for_update(no_key=True).filter(pk=webhook_id).first()
+    sending = Sending.objects.filter(webhook=webhook_id, event_id=event).first()
+    if webhook is None or sending is None or sending.state == SendState.DROPPED:
+        raise Refused("It is not kept any more: it is too long ago. Discard it, with a word about it.")
+    if not webhook.enabled:
+        raise Refused(f"“{webhook}” is switched off. Switch it on first.")
+    Sending.objects.filter(pk=sending.pk, state=SendState.DEAD).update(
+        state=SendState.OPEN, tries=0, due_at=now, give_up_at=max(now, sending.created_at + AGAIN) + KEEP_TRYING
+    )
 
 
 def _settle(sending: Sending, state: str, result: str, now: datetime) -> None:

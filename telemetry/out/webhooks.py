@@ -12,13 +12,13 @@ from fleet.alerts import clear_alert
 from fleet.columns import checked_name, next_pk
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
+from telemetry.out import undelivered
 from telemetry.out import webhook_rules as rules
 from telemetry.out.addresses import checked_url
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
 from telemetry.out.signing import new_secret
-from telemetry.out.wanted import KEEP_TRYING, TEST, matching
+from telemetry.out.wanted import TEST, matching
 
-AGAIN = timedelta(seconds=1)  # by so much at least one that was requeued differs from the others
 MOST = 100  # webhooks: each that has something to send has a thread
 
 
@@ -78,24 +78,14 @@ def send_test(pk: int, *, now: datetime | None = None) -> None:
     )  # fmt: skip
 
 
-def send_again(sending: Sending | None, *, now: datetime | None = None) -> None:
-    """One that was given up is sent again, for another day. Raises `Refused` when nobody wants it any more."""
-    now = now or timezone.now()
-    if sending is None:
-        raise Refused("It is not kept any more: it is too long ago. Discard it, with a word about it.")
-    if not sending.webhook.enabled:
-        raise Refused(f"“{sending.webhook}” is switched off. Switch it on first.")
-    Sending.objects.filter(pk=sending.pk, state=SendState.DEAD).update(
-        state=SendState.OPEN, tries=0, due_at=now, give_up_at=max(now, sending.created_at + AGAIN) + KEEP_TRYING
-    )
-
-
 def failing(pk: int) -> str:
     """Cause of the alert that its receiver does not take what is sent."""
     return f"webhook_failing:{pk}"
 
 
 def drop_waiting(pk: int) -> None:
+    """What is a dead letter already stays one; the rest is not sent, and nobody asks for it."""
+    undelivered.fail_waiting(pk, "its webhook was switched off", timezone.now())
     Sending.objects.filter(webhook=pk, state=SendState.OPEN, event_id__isnull=False).update(state=SendState.DROPPED)
 
 

@@ -52,7 +52,7 @@ def test_accepted(url):
     [
         "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",  # noqa: S104
         "240.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1", "::ffff:127.0.0.1",
-        "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:7f00:1::",
+        "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:7f00:1::", "fec0::1", "::ffff:0:127.0.0.1",
     ],
 )  # fmt: skip
 def test_a_name_that_leads_inside_is_not_asked(names, address):
@@ -95,3 +95,14 @@ def test_a_name_that_nobody_knows(names):
     assert Line("https://nowhere.example.org/").post(b"{}", {}).text == (
         "its name cannot be resolved (Name or service not known)"
     )
+
+
+def test_an_address_of_any_letters_can_be_sent(names):
+    names["hook.example.org"] = [PUBLIC]
+    url = checked_url("https://hook.example.org/Aufträge%20neu?für=é&x=a%2Fb")
+    assert target(url).path == "/Auftr%C3%A4ge%20neu?f%C3%BCr=%C3%A9&x=a%2Fb"
+
+
+def test_an_address_that_cannot_be_sent_is_said_like_any_other_trouble():
+    """Kept before it was looked at as it is now: a try that raises would never end."""
+    assert "Unicode" in Line("https://" + "x" * 70 + ".example.org/").post(b"{}", {}).text

@@ -148,6 +148,23 @@ def test_it_waits_as_long_as_the_receiver_asks(hook, there, mission):
     assert send(hook, begin + timedelta(seconds=120)) > 0
 
 
+@pytest.mark.parametrize(("asked", "rests_s"), [("9" * 5000, 3600), ("9" * 30, 3600), ("-5", 1), ("tomorrow", 1)])
+def test_whatever_the_receiver_asks_for_it_rests_and_never_for_longer_than_an_hour(
+    hook, there, mission, asked, rests_s
+):
+    def answer(handler):
+        handler.send_response(503)
+        handler.send_header("Retry-After", asked)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    fan_out()
+    there.answers[""] = answer
+    now = timezone.now()
+    assert send(hook, now) == 1
+    assert WebhookLane.objects.get().rests_until == now + timedelta(seconds=rests_s)
+
+
 def test_an_event_that_is_refused_holds_up_only_what_comes_after_it_about_the_same(
     hook, there, mission, supervisor, site
 ):
@@ -221,6 +238,41 @@ def test_a_letter_of_a_webhook_that_is_off_or_of_long_ago_is_not_sent_again(hook
     Sending.objects.all().delete()
     with pytest.raises(Refused, match="not kept"):
         letter_actions.requeue_letter(letter.pk, by=by_user(supervisor))
+
+
+def test_a_requeued_letter_does_not_wait_for_a_webhook_that_is_switched_off(hook, there, mission, supervisor):
+    fan_out()
+    there.answers[""] = 422
+    send(hook, after(25 * 3600))
+    letter = DeadLetter.objects.first()
+    letter_actions.requeue_letter(letter.pk, by=by_user(supervisor))
+    webhooks.disable_webhook(hook.pk, by=SYSTEM)
+    letter.refresh_from_db()
+    assert (letter.state, letter.result) == ("failed", "It failed again: its webhook was switched off")
+    webhooks.enable_webhook(hook.pk, by=SYSTEM)
+    there.answers[""] = 204
+    assert letter_actions.requeue_letter(letter.pk, by=by_user(supervisor)) == "requeued"
+    assert send(hook, after(26 * 3600)) == 1
+    letter.refresh_from_db()
+    assert letter.state == "applied"
+
+
+def test_a_requeued_letter_whose_event_is_not_there_has_failed_again(hook, there, mission, supervisor, monkeypatch):
+    def gone(_):
+        raise LookupError("event 1")
+
+    fan_out()
+    there.answers[""] = 422
+    send(hook, after(25 * 3600))
+    letter = DeadLetter.objects.first()
+    letter_actions.requeue_letter(letter.pk, by=by_user(supervisor))
+    monkeypatch.setattr(sending, "payload", gone)
+    send(hook, after(26 * 3600))
+    letter.refresh_from_db()
+    assert (letter.state, letter.result) == ("failed", "It failed again: The event is not there.")
+    with pytest.raises(Refused, match="not kept"):
+        letter_actions.requeue_letter(letter.pk, by=by_user(supervisor))
+    assert letter_actions.discard_letter(letter.pk, by=by_user(supervisor), why="long ago") == "discarded"
 
 
 def test_somebody_is_told_and_after_a_day_without_success_it_is_switched_off(hook, there, mission):
