@@ -65,7 +65,8 @@ class FaultCleared(Word):
 class StoodStill(Word):
     """robot.stopped: it stands, and stays until released.
 
-    `asked_at` is when the stop that it answers was asked for; None when it names none.
+    `asked_at` is when the stop that it answers was asked for; None when it names none: then it is from before any stop that
+    was asked for after it was received.
     """
 
     asked_at: datetime | None = None
@@ -198,7 +199,7 @@ def _fault_cleared(change: Change, fact: FaultCleared, now: datetime) -> Verdict
 
 def _stood_still(change: Change, fact: StoodStill, now: datetime) -> Verdict:
     """It confirms only a stop that it can have meant, and that even when a later word came first: a stop is latched."""
-    waiting = [h for h in _unconfirmed(change) if fact.asked_at is None or fact.asked_at >= h.since]
+    waiting = [h for h in _unconfirmed(change) if (fact.asked_at or now) >= h.since]
     word = {"word_session": fact.session, "word_seq": fact.seq} if _is_newest(change, fact) else {}
     if not word and (fact.asked_at is None or not waiting):
         return Verdict.STALE

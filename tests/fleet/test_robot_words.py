@@ -62,8 +62,9 @@ def test_a_fault_without_danger_and_old_news_of_danger_stop_nothing(dispatched, 
     assert Mission.objects.get(pk=dispatched.pk).stop_requested_at is None
 
 
-def test_stop_is_latched_and_confirmed(robot, supervisor):
+def test_stop_is_latched_and_confirmed(robot, supervisor, monkeypatch):
     by = by_user(supervisor)
+    monkeypatch.setattr(actions.timezone, "now", lambda: START)
     actions.stop_robot(robot.pk, by=by, why="blocked aisle")
     hold = Hold.objects.get()
     assert (hold.kind, hold.why, hold.by, hold.confirmed_at) == ("stopped", "blocked aisle", "Ana", None)

@@ -107,6 +107,15 @@ def test_a_confirmation_that_was_overtaken_by_a_later_word_counts_all_the_same(s
     assert told(StoodStill(7, 3), START + timedelta(seconds=3)) == "stale"
 
 
+def test_a_word_that_names_no_stop_confirms_none_that_was_asked_for_after_it_was_received(stop):
+    """It waited in the stream meanwhile."""
+    stop(5)
+    told(StoodStill(7, 1), START + timedelta(seconds=4))
+    assert Hold.objects.get().confirmed_at is None
+    told(StoodStill(7, 2), START + timedelta(seconds=6))
+    assert Hold.objects.get().confirmed_at
+
+
 def test_a_reason_can_be_added_later(stop, supervisor):
     stop()
     by = by_user(supervisor)
