@@ -72,13 +72,15 @@ class Finished(Receipt):
 class Answered:
     """robot.state: what the robot is at. `named` is true when it names this very dispatch.
 
-    `completed`: numbers of steps of this dispatch that it says it has completed.
+    `completed`: numbers of steps of this dispatch that it says it has completed. `asked`: the question was about this very
+    dispatch; the answer to an earlier one may have been given before the robot had it.
     """
 
     mode: str
     named: bool
     ended: str = ""
     completed: tuple[int, ...] = ()
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,8 +101,11 @@ def _answer(ledger: Ledger, up: Up, origin: Origin, received_at: datetime) -> No
     running = ledger.running.get(up.robot)
     if running is not None:
         named = _names_its_mission(ledger, up)
-        about = (up.data["ended"], tuple(up.data["completed"])) if named else ("", ())
-        answer = facts.Answered(up.data["mode"], named, *about)
+        ended, completed = (up.data["ended"], tuple(up.data["completed"])) if named else ("", ())
+        dispatch_no = ledger.missions[running].row.dispatch_no
+        questions = Command.objects.filter(pk=up.data["reply_to"], robot=up.robot, kind="robot.query_state")
+        asked = questions.filter(mission=running, dispatch_no=dispatch_no).exists()
+        answer = facts.Answered(up.data["mode"], named, ended, completed, asked)
         ledger.tell_mission(running, answer, origin, received_at)
 
 

@@ -45,7 +45,7 @@ def ask(change: Change, kind: str, asked_for: str, now: datetime, **data: Any) -
 
 
 def answered(change: Change, fact: facts.Answered, now: datetime) -> Verdict:
-    if not change.row.asked_for:
+    if not change.row.asked_for or not fact.asked:
         return _unasked(change, fact, now)
     _judge(change, fact, now)
     return Verdict.APPLIED

@@ -88,18 +88,37 @@ def asked(dispatched):
     return dispatched
 
 
-REPLY = str(uuid.uuid4())
+def question() -> str:
+    return str(Command.objects.get(kind="robot.query_state").pk)
 
 
-@pytest.mark.parametrize(("reply_to", "asked_for"), [(None, "step"), (REPLY, "")], ids=["unasked", "answer"])
-def test_only_an_answer_is_an_answer(asked, reply_to, asked_for):
-    hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": reply_to}))
-    assert Mission.objects.get(pk=asked.pk).asked_for == asked_for
+def test_only_an_answer_is_an_answer(asked):
+    hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": None}))
+    assert Mission.objects.get(pk=asked.pk).asked_for == "step"
+    hand(message(asked, "robot.state", seq=3, data={"mode": "idle", "reply_to": question()}))
+    assert Mission.objects.get(pk=asked.pk).asked_for == ""
+
+
+@pytest.mark.parametrize("of", ["nobody", "the robot", "an earlier mission", "an earlier dispatch"])
+def test_the_answer_to_another_question_ends_nothing(asked, mission, robot, of):
+    """It was at nothing when it was asked then; it may have had its assignment by now."""
+    about = {
+        "nobody": None, "the robot": {}, "an earlier mission": {"mission": uuid.uuid4(), "dispatch_no": 1},
+        "an earlier dispatch": {"mission": asked.pk, "dispatch_no": 7},
+    }[of]  # fmt: skip
+    earlier = uuid.uuid4()
+    if about is not None:
+        Command.objects.create(
+            id=earlier, robot=robot, kind="robot.query_state", body="{}", created_at=START, state="delivered", **about
+        )
+    hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": str(earlier)}))
+    now = Mission.objects.get(pk=asked.pk)
+    assert (now.state, now.asked_for) == ("executing", "step")
 
 
 def test_an_answer_that_is_overtaken_by_a_newer_word_is_none(asked):
     hand(message(asked, "robot.state", seq=3, data={"mode": "running"}))
-    assert hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": REPLY})) == "stale"
+    assert hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": question()})) == "stale"
     assert Mission.objects.get(pk=asked.pk).asked_for == "step"
 
 
@@ -107,7 +126,7 @@ def test_an_answer_that_is_overtaken_by_a_newer_word_is_none(asked):
 def test_an_answer_is_about_the_dispatch_that_it_names(asked, dispatch_no, state):
     """An idle robot that names another dispatch has forgotten this one, so there is nothing to stop."""
     named = {"mission": str(asked.pk), "dispatch_no": dispatch_no}
-    hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": REPLY, **named}))
+    hand(message(asked, "robot.state", seq=2, data={"mode": "idle", "reply_to": question(), **named}))
     assert Mission.objects.get(pk=asked.pk).state == state
 
 
@@ -136,7 +155,8 @@ def test_a_stop_is_confirmed_by_the_answer_to_it_and_to_no_other_command(robot):
         assert (Hold.objects.get().confirmed_at is not None) == (answered == stop.pk)
 
 
-def test_a_robot_that_names_no_stop_confirms_the_one_that_is_open(robot):
+def test_a_robot_that_names_no_stop_confirms_the_one_that_is_open(robot, monkeypatch):
+    monkeypatch.setattr(actions.timezone, "now", lambda: START)
     actions.stop_robot("RB-001", by=SYSTEM)
     hand(message(None, "robot.stopped", data={"reply_to": None}))
     assert Hold.objects.get().confirmed_at
