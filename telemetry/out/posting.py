@@ -48,11 +48,7 @@ class Line:
             said = str(error)
         except TimeoutError:
             said = f"no answer within {self.within_s:g} s"
-        except (
-            OSError,
-            http.client.HTTPException,
-            ValueError,
-        ) as error:  # ValueError: what cannot be put into words of HTTP
+        except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: not to be put into HTTP
             said = _said(error)
         self.close()
         return Answer(0, said)
