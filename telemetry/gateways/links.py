@@ -147,22 +147,16 @@ class Links:
         self.tries, self.duplicates = Tries(self.rows, GATEWAY), Duplicates(self.rows)
         self.backlog, self.room = Backlog(self.intake), Room()
         self._allowances: dict[str, Bucket] = {}  # of critical messages, by robot: a new link is no new allowance
+        self.beats = Beats(self.live, GATEWAY)
         self._by_robot: dict[str, Link] = {}
         self._sockets = 0
         self._hinted: set[str] = set()
         self._wake = asyncio.Event()
         self._database_well = True
-        self.beats = Beats(self.live, GATEWAY)
         works = (
-            self._run,
-            self._listen,
-            self.vitals.run,
-            self.heard.run,
-            self.knocks.run,
-            self.backlog.run,
-            self.beats.run,
-            self.tries.run,
-        )
+            self._run, self._listen, self.vitals.run, self.heard.run, self.knocks.run, self.backlog.run, self.beats.run,
+            self.tries.run, self.duplicates.run,
+        )  # fmt: skip
         self._tasks = [asyncio.create_task(work()) for work in works]
 
     @classmethod
@@ -183,12 +177,12 @@ class Links:
         await self.tries.step()
         await self.duplicates.step()
         await self.heard.step()
-        await self.beats.end()
         for task in self._tasks:
             task.cancel()
         self.rows.close()
         self.direct.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.beats.end()  # no beat comes after it
         await self.intake.aclose()
         await self.live.aclose()
 

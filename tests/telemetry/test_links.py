@@ -334,6 +334,16 @@ async def test_one_link_that_cannot_be_written_to_does_not_stop_the_others(token
         assert (await robot.hear())["type"] == "robot.stop"
 
 
+async def test_whatever_the_links_of_a_process_share_and_has_to_run_does_run():
+    links = Links.enter()
+    try:
+        works = {task.get_coro().__qualname__ for task in links._tasks}
+        parts = {f"{type(part).__name__}.run" for part in vars(links).values() if hasattr(part, "run")}
+    finally:
+        await links.leave()
+    assert "Duplicates.run" in parts and parts <= works
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_link_that_cannot_send_now_marks_nothing_as_sent(robot):
     opened = open_session("RB-001", "http")
