@@ -56,12 +56,11 @@ class Deadlines:
             return False
         applied_until = self._applied_until(now, due)
         found = False
-        for p, rows in due.items():
-            limit = applied_until.get(p)
+        for p, limit in applied_until.items():
+            passed = [pk for pk, at in due[p] if at + APPEND <= limit]
+            rest = self.postponed.resting(passed, limit - APPEND)
             for kind in (UUID, str):
-                chosen = [pk for pk, at in rows if isinstance(pk, kind) and limit is not None and at + APPEND <= limit]
-                chosen = [pk for pk in chosen if limit is not None and not self.postponed.rests(pk, limit - APPEND)]
-                if chosen and limit is not None:
+                if chosen := [pk for pk in passed if isinstance(pk, kind) and pk not in rest]:
                     self._fire(p, fences[p], chosen, now, tick, limit - APPEND)
                     found = True
         return found
@@ -83,8 +82,9 @@ class Deadlines:
         due = self._due(until, tick, {p for p in fences if tick >= open_from.get(p, float("inf"))})
         found = False
         for p, rows in due.items():
-            robots = [pk for pk, _ in rows if isinstance(pk, str) and not self.postponed.rests(pk, until)]
-            if robots:
+            robots = [pk for pk, _ in rows if isinstance(pk, str)]
+            rest = self.postponed.resting(robots, until)
+            if robots := [pk for pk in robots if pk not in rest]:
                 self._fire(p, fences[p], robots, now, tick, until)
                 found = True
         return found

@@ -12,6 +12,7 @@ from missions.models import Mission
 from telemetry import stream, translate
 from telemetry.inquiry import ANSWER_S
 from telemetry.models import Partition
+from telemetry.postponed import Postponed
 from telemetry.worker import GRACE_S
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import message, say, work
@@ -140,6 +141,24 @@ def test_two_jumps_add_up(worker, clock, running):
     clock.advance(5)
     work(worker, clock)
     assert "mission.step_timeout" in kinds()
+
+
+def test_after_a_jump_all_that_waits_on_is_looked_at_in_one_query_for_each_kind(
+    dispatched, other_robot, django_assert_num_queries
+):
+    for robot in (P, other_robot.pk):
+        robots.stop_robot(robot, by=SYSTEM)
+    keys, stop = [P, dispatched.pk, other_robot.pk], Robot.objects.get(pk=P).stop_due_at
+    postponed = Postponed()
+    with django_assert_num_queries(0):
+        assert postponed.resting(keys, stop) == set()  # no clock has jumped
+    postponed.jumped(3600)
+    with django_assert_num_queries(2):
+        assert postponed.resting(keys, stop + timedelta(minutes=10)) == set(keys)
+    with django_assert_num_queries(2):
+        assert postponed.resting(keys[:2], stop + timedelta(hours=1)) == {dispatched.pk}
+    with django_assert_num_queries(0):
+        assert postponed.resting(keys, stop + timedelta(hours=9)) == set()  # all have waited enough
 
 
 def test_the_deadline_of_one_mission_that_raises_does_not_hold_up_the_others(
