@@ -93,7 +93,7 @@ CONFIGURATION = {
 DURABLE_KEYS = {
     "in:{*}": "a worker trims what is acknowledged",
     "seen:{*}:*": 900,
-    "out": "trimmed by size: DROVER_OUT_EVENTS",
+    "out": "the relay trims it by size: 100,000 events",
     "ready": 10,
 }
 LIVE_KEYS = {

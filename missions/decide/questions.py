@@ -180,6 +180,7 @@ def _finished(change: Change, now: datetime) -> None:
 
 
 def _step(change: Change, answer: facts.Answered | None, now: datetime) -> None:
+    """It is at it, or silent: its step goes on, unless its time has run out."""
     mission = change.row
     over = mission.step_due_at is None and not mission.retry_for and not clocks.suspended(mission)
     if mission.state == State.EXECUTING and over:
@@ -204,15 +205,10 @@ def _told_to_stop(change: Change, answer: facts.Answered | None, now: datetime) 
         send_cancel(change)
 
 
-def _leave_it(change: Change, answer: facts.Answered | None, now: datetime) -> None:
-    """It is at it after all, or silent: its own deadlines go on."""
-    _step(change, answer, now)
-
-
 _UNSETTLED: dict[str, Callable[[Change, facts.Answered | None, datetime], None]] = {
-    "idle": _leave_it,
-    "gap": _leave_it,
-    "accepted": _leave_it,
+    "idle": _step,
+    "gap": _step,
+    "accepted": _step,
     "step": _step,
     "finished": _finish,
     "mission": _too_long,

@@ -16,7 +16,7 @@ from fleet.models import Brand, Site
 from missions.command_types import TYPES
 from missions.models import AbortReason
 from telemetry.out.models import Tally
-from telemetry.out.statistics import ENDED, RETRY, STEP, TIMEOUT, UNCONFIRMED
+from telemetry.out.statistics import ENDED, RETRY, RULES, STEP, TIMEOUT, UNCONFIRMED
 
 PERIODS = (
     ("1", "today"),
@@ -114,9 +114,9 @@ def tables(question: Question) -> list[Table]:
         _table("How missions ended", "end", _by(rows.filter(what=ENDED), "detail"), _end,
                "Each mission that ends will be counted here by how it ended.", lambda d: _missions(question, d)),
         _table("Timeouts", "timeout", _by(rows.filter(what=TIMEOUT), "detail"), lambda d: TIMEOUTS.get(d, d),
-               "No deadline passed. Each that does will be counted here by its kind.", lambda d: _audit(question, _KINDS.get(d, ""))),
+               "No deadline passed. Each that does will be counted here by its kind.", lambda d: _audit(question, TIMEOUT, d)),
         _table("Retries", "retry", _by(rows.filter(what=RETRY), "detail"), lambda d: RETRIES.get(d, d),
-               "Nothing was tried again.", lambda d: _audit(question, _RETRY_KINDS.get(d, ""))),
+               "Nothing was tried again.", lambda d: _audit(question, RETRY, d)),
         _table("Aborted, by brand", "brand", _by(rows.filter(what=ENDED).exclude(detail="success"), "brand_id"),
                lambda b: brands.get(b, f"brand {b}"), "No mission was aborted.", lambda b: ""),
         _steps(rows),
@@ -124,13 +124,7 @@ def tables(question: Question) -> list[Table]:
     ]  # fmt: skip
 
 
-_KINDS = {
-    "accept": "mission.accept_timeout", "step": "mission.step_timeout", "finish": "mission.finish_timeout",
-    "mission": "mission.timeout", "undelivered": "mission.undelivered", "robot_lost": "mission.robot_lost_timeout",
-    "expired": "mission.expired",
-}  # fmt: skip
-
-_RETRY_KINDS = {"step": "mission.step_retried", "stop": "mission.stop_resent", "hand_over": "mission.handed_over"}
+_KINDS = {(rule.what, rule.detail({})): kind for kind, rule in RULES.items()}  # of events, by what they count as
 
 
 def _by(rows: QuerySet[Tally], column: str) -> list[tuple[Any, int]]:
@@ -208,11 +202,11 @@ def _missions(question: Question, detail: str) -> str:
     return f"{reverse('admin:missions_mission_changelist')}?{urlencode(wanted)}"
 
 
-def _audit(question: Question, kind: str) -> str:
+def _audit(question: Question, what: str, detail: str) -> str:
     """The audit's list of these events."""
-    if not kind:
+    if (what, detail) not in _KINDS:
         return ""
-    wanted = {"what": kind}
+    wanted = {"what": _KINDS[what, detail]}
     since, until = question.bounds()
     if since:
         wanted["start"] = f"{since:%Y-%m-%dT%H:%M:%S}"
