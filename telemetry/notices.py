@@ -26,12 +26,16 @@ _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(_Note).de
 
 
 def put(worker: str, causes: dict[str, str]) -> None:
-    """This worker finds these now. Lossy."""
+    """This worker finds these now. Lossy. Notes of workers that are gone are taken away."""
+    live, now = snapshots.client(), snapshots.now_ms()
     try:
-        with snapshots.client().pipeline(transaction=False) as pipe:
-            pipe.hset(KEY, worker, _encode(_Note(snapshots.now_ms(), causes)))
+        with live.pipeline(transaction=False) as pipe:
+            pipe.hset(KEY, worker, _encode(_Note(now, causes)))
             pipe.pexpire(KEY, FRESH_MS)
-            pipe.execute()
+            pipe.hgetall(KEY)
+            notes = pipe.execute()[-1]
+        if gone := [name for name, raw in notes.items() if _fresh(raw, now) is None]:
+            live.hdel(KEY, *gone)
     except (redis.RedisError, OSError) as error:
         log.debug("what is wrong is not noted: %s", error)
 
@@ -43,12 +47,16 @@ def read() -> dict[str, str]:
     except (redis.RedisError, OSError):
         return {}
     found: dict[str, str] = {}
-    now = snapshots.now_ms()
     for raw in notes.values():
-        try:
-            note = _decode(raw)
-        except msgspec.MsgspecError:
-            continue
-        if abs(now - note.at_ms) <= FRESH_MS:
+        if (note := _fresh(raw, snapshots.now_ms())) is not None:
             found |= note.causes
     return found
+
+
+def _fresh(raw: bytes, now_ms: int) -> _Note | None:
+    """The note, if it can be read and is not old."""
+    try:
+        note = _decode(raw)
+    except msgspec.MsgspecError:
+        return None
+    return note if abs(now_ms - note.at_ms) <= FRESH_MS else None
