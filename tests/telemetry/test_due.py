@@ -111,6 +111,7 @@ def test_when_the_wall_clock_jumps_ahead_no_deadline_comes_early(worker, clock, 
     clock.advance(GRACE_S + 2)  # it has been checked; two of the ten seconds are left
     work(worker, clock)
     assert "mission.step_timeout" not in kinds()
+    assert not worker.deadlines.step(clock.now, clock.tick, worker.fences, worker.open_from)  # no work at all
     clock.advance(4)
     work(worker, clock)
     assert "mission.step_timeout" in kinds()
