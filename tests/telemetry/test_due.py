@@ -217,7 +217,9 @@ def test_one_partition_in_its_grace_does_not_open_with_the_others(worker, clock,
     assert "mission.step_timeout" not in kinds()
 
 
-def test_of_two_deadlines_close_together_only_the_proven_one_fires(worker, clock, robot):
+@pytest.fixture
+def close(worker, clock, robot):
+    """A mission whose step is due a second before the whole of it."""
     steps = [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 60}]
     pk = actions.draft_mission(title="Short", site=robot.site, robot=robot, steps=steps, timeout_s=61, by=SYSTEM)
     actions.dispatch_mission(pk, by=SYSTEM)
@@ -225,14 +227,29 @@ def test_of_two_deadlines_close_together_only_the_proven_one_fires(worker, clock
     work(worker, clock)
     clock.advance(GRACE_S + 1)
     work(worker, clock)
-    mission = Mission.objects.get(pk=pk)
-    until(clock, mission.step_due_at, 1.5)
-    assert mission.mission_due_at < clock.now  # passed, but what came in time may not be here yet
+    return Mission.objects.get(pk=pk)
+
+
+def test_of_two_deadlines_close_together_only_the_proven_one_fires(worker, clock, close):
+    until(clock, close.step_due_at, 1.5)
+    assert close.mission_due_at < clock.now  # passed, but what came in time may not be here yet
     work(worker, clock)
     assert ("mission.step_timeout" in kinds(), "mission.timeout" in kinds()) == (True, False)
     clock.advance(0.6)
     work(worker, clock)
     assert "mission.timeout" in kinds()
+
+
+def test_what_is_applied_proves_nothing_about_what_came_after_its_position_was_read(worker, clock, close):
+    deadlines, fences = worker.deadlines, worker.fences
+    until(clock, close.step_due_at, 1.2)
+    say(message(P, "robot.fault_cleared", 2, data={"code": "E"}))
+    deadlines.step(clock.now, clock.tick, fences, worker.open_from)  # reads how far the stream has come
+    worker._new(clock.now)
+    clock.advance(1.0)
+    say(message(P, "mission.finished", 3, mission=close), at=close.mission_due_at)  # in time, and not applied yet
+    deadlines.step(clock.now, clock.tick, fences, worker.open_from)
+    assert ("mission.step_timeout" in kinds(), "mission.timeout" in kinds()) == (True, False)
 
 
 def test_a_stop_without_a_word_is_told_again_and_said_to_be_unconfirmed(worker, clock, robot, monkeypatch):
