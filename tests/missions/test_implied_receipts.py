@@ -68,6 +68,14 @@ def test_a_step_to_be_confirmed_is_asked_for_and_never_inferred(word, kept):
     assert m.outcomes[1] == "completed"  # its own word
 
 
+def test_a_receipt_that_comes_after_all_is_the_answer():
+    m = Machine(step("pick"), step(), brand=STRICT).run()
+    m.tell(StepCompleted(1, 2, 1))
+    m.pass_("gap")
+    m.tell(StepCompleted(1, 1, 1))
+    assert (m.row.asked_for, m.outcomes, set(m.due)) == ("", ["completed"] * 2, {"finished", "mission"})
+
+
 @pytest.mark.parametrize("answer", [Answered("running", named=True), None], ids=["at it", "silent"])
 def test_without_its_word_the_steps_own_time_decides(answer):
     m = Machine(step("pick"), step(), brand=STRICT).run()
@@ -132,6 +140,16 @@ def test_a_robot_that_has_finished_and_never_says_what_it_did_is_not_stopped_and
     assert "mission.cancel" not in m.commands
 
 
+def test_that_moment_is_not_made_longer_by_saying_it_again():
+    m = Machine(*DRIVES, timeout_s=61).run()
+    m.pass_("step")
+    m.tell(Answered("idle", named=True, ended="finished"))
+    ends = m.row.gap_due_at
+    m.pass_("mission")
+    m.tell(Answered("idle", named=True, ended="finished"))
+    assert (m.row.asked_for, m.row.gap_due_at) == ("", ends)
+
+
 def test_receipts_that_come_in_that_moment_save_it():
     m = Machine(*DRIVES).run()
     m.pass_("step")
@@ -152,6 +170,15 @@ def test_accepted_is_asked_for_when_the_robot_speaks_of_its_steps():
     m = Machine(*DRIVES).dispatch()
     m.tell(Delivered(), StepCompleted(1, 1, 1))
     m.pass_("accepted")
+    assert m.row.asked_for == "accepted" and set(m.due) == {"answer"}
+    m.tell(Answered("running", named=True))
+    assert (m.row.state, m.outcomes) == ("executing", ["completed", "", ""])
+
+
+def test_also_of_one_that_never_acknowledged_the_assignment():
+    m = Machine(*DRIVES).dispatch()
+    m.tell(StepCompleted(1, 1, 1))
+    m.pass_("undelivered")
     assert m.row.asked_for == "accepted" and set(m.due) == {"answer"}
     m.tell(Answered("running", named=True))
     assert (m.row.state, m.outcomes) == ("executing", ["completed", "", ""])

@@ -83,3 +83,9 @@ def test_what_the_robot_says_after_an_unconfirmed_end(word, kept):
     m = in_vain(stopping())
     assert m.tell(word) == ["late"] and m.kinds[-1] == kept
     assert m.row.stop_confirmed is (kept == "stop_confirmed_late")
+
+
+def test_the_answer_to_a_cancel_that_was_sent_twice_is_no_news():
+    m = stopping()
+    m.pass_("stop")
+    assert m.tell(Cancelled(1), Cancelled(1), Finished(1)) == ["applied", "redundant", "late"]

@@ -125,6 +125,16 @@ def test_a_question_is_put_again_when_clocks_run(kind):
 
 
 @pytest.mark.parametrize("kind", ALERTS)
+def test_a_question_about_the_whole_mission_is_put_again_as_well(kind):
+    m = Machine(step(timeout_s=1000), brand=WAITS).run()
+    m.pass_("mission")
+    begin(m, kind)
+    assert (m.row.asked_for, m.row.mission_left_s, set(m.due)) == ("", 0.0, {COLUMN[kind]})
+    end(m, kind)
+    assert m.due["mission"] == 0
+
+
+@pytest.mark.parametrize("kind", ALERTS)
 def test_a_step_whose_time_is_up_is_asked_about_again_also_after_an_answer(kind):
     m = Machine(step(), step(), brand=WAITS).run()
     m.pass_("step")
@@ -177,6 +187,12 @@ def test_a_stop_that_is_heard_of_late_counts_from_when_it_was_made():
     m.tell(RobotHeld(START + timedelta(seconds=10)))
     assert m.row.step_left_s == 60 - (10 - (m.row.started_at - START).total_seconds())
     assert m.row.held_at == START + timedelta(seconds=10)
+
+
+def test_a_stop_of_before_the_dispatch_counts_from_the_dispatch():
+    m = Machine(step()).dispatch()
+    m.tell(RobotHeld(START - timedelta(hours=1)))
+    assert m.row.held_at == m.row.dispatched_at
 
 
 def test_no_step_has_more_left_than_it_was_given():
