@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 WAITING := tests/browser tests/run  # real processes, two files at a time
+SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
 ALONE := tests/chaos tests/bench  # what is killed or measured, one at a time
 
 help:  ## this list
@@ -24,7 +25,8 @@ test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in 
 
 test-processes: $(VENV)/dev.stamp
 	@$(PY) -m pytest -q -n 2 --dist loadfile $(WAITING)
-	@$(PY) -m pytest -q $(ALONE)
+	@$(PY) -m pytest -q -n 2 $(SEEDED)
+	@$(PY) -m pytest -q $(ALONE) $(patsubst %,--ignore %,$(SEEDED))
 
 soak: $(VENV)/dev.stamp  ## chaos for an hour: SEED, COUNT and MINUTES say which and how much; progress in var/soak.log
 	@mkdir -p var
