@@ -228,7 +228,8 @@ def cancel_mission(mission_id: UUID, *, by: Origin, reason: str = "") -> str:
     def cancel(ledger: Ledger, change: Change) -> None:
         said.clear()
         if change.row.state in FINAL:
-            said.append("already ended")
+            said.append("already ended")  # and nobody goes on with it, if somebody was to
+            ledger.tell_mission(mission_id, facts.HandedOver(None, why=f"{by.actor_name} cancelled it"), by)
             return
         told = ledger.tell_mission(mission_id, facts.Cancel(by.actor_name, accepted_text(reason)), by)
         if told is Verdict.REDUNDANT:

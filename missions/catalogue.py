@@ -139,7 +139,7 @@ kind("mission.robot_back", "The robot is back", f"robot_lost_at robot_lost_due_a
 kind("mission.hand_over_proposed", "Another robot could go on with it, if a person says so: {why}", notes="why")
 kind("mission.hand_over_decided", "To be handed over, says {by}", "hand_over_at", notes="by")
 kind("mission.handed_over", "Another mission goes on with it", "handed_over_to", notes="steps_left")
-kind("mission.hand_over_dropped", "Not handed over: {why}", "hand_over_at", notes="why")
+kind("mission.hand_over_dropped", "Not handed over: {why}", "hand_over_at abort_reason abort_detail", notes="why")
 kind("mission.dependency_moved", "Comes after “{title}” instead, which goes on with what it came after",
      "dependencies.on_id", notes="title")  # fmt: skip
 kind("mission.stop_confirmed_late", "The robot says, after all, that it has stopped", "stop_confirmed", notes="says")

@@ -107,9 +107,17 @@ def danger(change: Change, fact: facts.Danger, now: datetime) -> Verdict:
 
 
 def cancel(change: Change, fact: facts.Cancel, now: datetime) -> Verdict:
-    if change.row.stop_requested_at:
+    """One that is being stopped in order to be handed over ends all the same, and then nobody goes on with it."""
+    mission = change.row
+    if not mission.stop_requested_at:
+        stop(change, now, AbortReason.OPERATOR, fact.reason, by=fact.by)
+    elif mission.hand_over_at:
+        change.record(
+            "mission.hand_over_dropped", hand_over_at=None, why=f"{fact.by} cancelled it",
+            abort_reason=AbortReason.OPERATOR.value, abort_detail=fact.reason,
+        )  # fmt: skip
+    else:
         return Verdict.REDUNDANT
-    stop(change, now, AbortReason.OPERATOR, fact.reason, by=fact.by)
     return Verdict.APPLIED
 
 

@@ -76,6 +76,26 @@ def test_a_success_is_not_handed_over(running, supervisor):
     assert get(running.pk).state == "success" and carry_out() == []
 
 
+def test_a_mission_that_is_cancelled_while_it_is_to_be_handed_over_goes_on_nowhere(running, supervisor):
+    who = by_user(supervisor)
+    actions.hand_over_mission(running.pk, by=who)
+    assert actions.cancel_mission(running.pk, by=who, reason="spill") == "stopping"
+    assert actions.cancel_mission(running.pk, by=who) == "already stopping"
+    tell(running, Cancelled(1))
+    was = get(running.pk)
+    assert (was.state, was.abort_reason, was.abort_detail, was.hand_over_at) == ("aborted", "operator", "spill", None)
+    assert carry_out() == [] and Mission.objects.count() == 1
+    assert "Ana cancelled it" in Event.objects.get(kind="mission.hand_over_dropped").data
+
+
+def test_nor_when_it_has_ended_and_nobody_has_taken_it_up_yet(running, supervisor):
+    who = by_user(supervisor)
+    actions.hand_over_mission(running.pk, by=who)
+    tell(running, Cancelled(1))
+    assert [actions.cancel_mission(running.pk, by=who) for _ in range(2)] == ["already ended", "already ended"]
+    assert carry_out() == [] and Mission.objects.count() == 1
+
+
 def test_nothing_left_is_said_and_makes_nothing(running, supervisor):
     actions.hand_over_mission(running.pk, by=by_user(supervisor))
     tell(running, StepCompleted(1, 2, 1), StepCompleted(1, 3, 1), Cancelled(1))
