@@ -176,6 +176,10 @@ def _timed(request: HttpRequest, response: HttpResponse, began: float) -> HttpRe
     return response
 
 
+FAR = 1_000_000  # no gap: nobody loses so many, a number is wrong
+SESSIONS = 200  # sessions of one robot whose numbers are followed: the newest
+
+
 class Sequence:
     """Numbers of one robot's messages on one link, by session and channel. Resent ones are no gaps."""
 
@@ -184,10 +188,14 @@ class Sequence:
 
     def saw(self, session: int, channel: str, seq: int) -> None:
         last = self._last.get((session, channel))
+        if last is not None and seq - last > FAR:
+            return
         if last is None or seq > last:
             if last is not None and seq > last + 1:
                 GAPS.labels(channel).inc(seq - last - 1)
             self._last[session, channel] = seq
+            if len(self._last) > SESSIONS:
+                del self._last[min(self._last)]
 
 
 def declared() -> list[tuple[str, tuple[str, ...]]]:

@@ -45,6 +45,7 @@ LOOK_S = 1.0
 RETRY_S = (1, 2, 4, 8, 16)  # between sendings of a command that the robot does not acknowledge; the last one repeats
 JITTER = 0.15  # each wait is longer or shorter by up to this share, so that a fleet does not repeat in step
 SILENT_S = 20.0  # a robot that says nothing for so long is as good as gone: only stops are sent until it is heard again
+TOLD = 100  # sessions of one robot whose watermarks it is told on a link; a welcome tells as many
 GATEWAY = f"{socket.gethostname()}:{os.getpid()}"[:80]
 
 
@@ -89,6 +90,19 @@ class Link:
 
     def silent(self, now: float) -> bool:
         return now - self.heard > SILENT_S
+
+    def heard_of(self, sessions: Iterable[int]) -> None:
+        """Messages of these sessions came: its robot waits for their watermarks. Of too many, the newest."""
+        self.sessions |= set(sessions)
+        if len(self.sessions) > TOLD:
+            self.sessions = set(sorted(self.sessions)[-TOLD:])
+
+    def passed(self, applied: dict[int, int]) -> None:
+        """So far these sessions are applied."""
+        self.applied |= applied
+        if len(self.applied) > 2 * TOLD:
+            mine = self.sessions | {self.session}
+            self.applied = {session: seq for session, seq in self.applied.items() if session in mine}
 
     def learn(self, commands: Iterable[OpenCommand]) -> None:
         """These are open now; what is not among them is done or no longer wanted."""
@@ -264,7 +278,7 @@ class Links:
             code = protocol.REPLACED if row.replaced else protocol.COME_BACK
             await self._close(link, protocol.UNAUTHORISED if row.refused else code)
             return
-        link.applied |= row.applied
+        link.passed(row.applied)
         link.learn(row.commands)
 
     async def _send_due(self, link: Link) -> None:

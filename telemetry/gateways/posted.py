@@ -151,7 +151,7 @@ class Posted:
             self.problem = _not_stored(Backlogged(f"more than {self._allowance.per_s:.0f} critical messages a second"))
         if self.problem is None and group:
             assert self._link is not None
-            self._link.sessions |= {w.up.session for w in group}
+            self._link.heard_of({w.up.session for w in group})
             for w in group:
                 self._link.numbers.saw(w.up.session, w.up.channel, w.up.seq)
             answers = await asyncio.gather(

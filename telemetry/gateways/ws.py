@@ -197,7 +197,7 @@ class Connection:
         valid: bool = True,
     ) -> None:
         assert self._link is not None
-        self._link.sessions.add(up.session)
+        self._link.heard_of((up.session,))
         self._link.numbers.saw(up.session, up.channel, up.seq)
         data = raw.encode() if isinstance(raw, str) else raw
         lost = partial(self._not_stored, up, raw, received_at, valid)

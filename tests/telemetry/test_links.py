@@ -74,6 +74,16 @@ def test_an_acknowledged_command_is_not_sent_again_until_it_was_done_and_opened_
     assert link.take_due(101.0) == ["mission.assign 1"]
 
 
+def test_a_robot_that_speaks_of_endless_sessions_costs_no_more_than_one_that_speaks_of_many(link):
+    """As many as a restore leaves between two generations; the newest count."""
+    for session in range(1, 3 * links.TOLD):
+        link.heard_of((session,))
+        link.passed({session: 5})
+    assert len(link.ask().sessions) <= links.TOLD + 1
+    assert len(link.applied) <= 2 * links.TOLD
+    assert {3 * links.TOLD - 1, 2 * links.TOLD} <= link.applied.keys() & set(link.ask().sessions)
+
+
 def test_a_withdrawn_command_is_forgotten(link):
     link.learn(opened((ONE, "mission.assign")))
     link.take_due(0.0)

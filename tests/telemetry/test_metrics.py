@@ -105,8 +105,8 @@ def test_backlog_age_is_of_owned_partitions_only(worker, clock, robot):
 
 @pytest.mark.parametrize(
     ("seqs", "gaps"),
-    [([1, 2, 3], 0), ([1, 4], 2), ([1, 2, 1, 2, 3], 0), ([7, 8], 0), ([1, 3, 2, 6], 3)],
-    ids=["none", "two lost", "resent", "begins later", "out of order"],
+    [([1, 2, 3], 0), ([1, 4], 2), ([1, 2, 1, 2, 3], 0), ([7, 8], 0), ([1, 3, 2, 6], 3), ([1, 2**63 - 1, 3], 1)],
+    ids=["none", "two lost", "resent", "begins later", "out of order", "a wrong number"],
 )
 def test_gaps_are_numbers_that_never_came(seqs, gaps, since):
     since("seq_gaps_total", channel="lossy")
