@@ -65,3 +65,12 @@ def test_a_valid_one_that_cannot_be_applied_is_kept_whatever_the_limit(worker, c
     kept = DeadLetter.objects.get(msg_id=said["msg_id"])
     assert "a defect" in kept.reason
     assert '"E9"' in kept.body
+
+
+def test_a_valid_one_among_invalid_ones_of_the_same_batch_is_kept_whole(worker, clock, robot):
+    """Of a robot that nobody has enrolled both can come at once."""
+    said = message("NOBODY", "robot.fault", 9, data={"code": "E9", "text": "stuck"})
+    say(*(invalid(n, "NOBODY") for n in range(1, 9)), said, invalid(10, "NOBODY"))
+    work(worker, clock)
+    assert DeadLetter.objects.get(msg_id=said["msg_id"]).body.count('"E9"') == 1
+    assert DeadLetter.objects.count() == LIMIT + 1 + 1

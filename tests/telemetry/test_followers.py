@@ -153,6 +153,16 @@ def test_while_somebody_always_writes_the_horizon_still_moves(mission, superviso
         assert horizon.look() == first_wait
 
 
+@pytest.mark.django_db(transaction=True)
+def test_however_often_it_is_looked_at_the_horizon_waits_for_whoever_writes(mission, supervisor):
+    horizon = Horizon()
+    before = horizon.look()
+    with Late(mission.pk, supervisor):
+        assert [horizon.look() < _newest() for _ in range(4)] == [True] * 4
+        assert horizon.look() == before
+    assert horizon.look() == _newest()
+
+
 def _newest() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT last_value FROM fleet_event_id_seq")

@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from fleet import actions as fleet_actions
 from fleet.history import by_user
 from fleet.models import Command, CommandState, Event
 from missions import actions, letter_actions
@@ -236,6 +237,25 @@ def test_a_command_of_a_mission_that_stops_or_has_ended_is_refused_in_words(disp
         requeue_letter(letter.pk, by=by_user(supervisor))
     assert DeadLetter.objects.get().state == "open"
     assert not Event.objects.filter(kind="letter.requeued").exists()
+
+
+def test_a_command_of_an_earlier_dispatch_is_refused_in_words(dispatched, supervisor):
+    letter = _bury(Command.objects.get(kind="mission.assign"))
+    Command.objects.update(dispatch_no=dispatched.dispatch_no + 1)
+    with pytest.raises(letter_actions.Refused, match="belongs to an earlier dispatch"):
+        requeue_letter(letter.pk, by=by_user(supervisor))
+    assert Command.objects.get(kind="mission.assign").state == "dead"
+
+
+def test_a_command_of_a_retired_robot_is_refused_in_words(robot, supervisor):
+    fleet_actions.stop_robot("RB-001", by=SYSTEM)
+    fleet_actions.retire_robot("RB-001", by=SYSTEM)
+    letter = _bury(Command.objects.get(kind="robot.stop"))
+    with pytest.raises(letter_actions.Refused, match="is retired"):
+        requeue_letter(letter.pk, by=by_user(supervisor))
+    assert Command.objects.get(kind="robot.stop").state == "dead"
+    fleet_actions.reinstate_robot("RB-001", by=SYSTEM)
+    assert requeue_letter(letter.pk, by=by_user(supervisor)) == "requeued"
 
 
 def test_a_command_that_dies_again_is_the_same_letter(dispatched, supervisor, clock):

@@ -3,9 +3,11 @@
 import random
 
 import pytest
+from django.db import transaction
 
 from missions.models import DeadLetter
-from telemetry.models import Watermark
+from telemetry import watermarks
+from telemetry.models import ProcessedMessage, Watermark
 from tests.telemetry.robots_talk import message, say, work
 
 
@@ -97,3 +99,15 @@ def test_any_order_in_any_batches_ends_at_the_last(worker, clock, robot, seed):
         applied |= {m["seq"] for m in some}
         contiguous = next(n for n in range(32) if n + 1 not in applied)
         assert marks().get(1, 0) == contiguous
+
+
+def test_a_gap_that_was_filled_before_it_was_given_up_moves_nothing_back(worker, clock, robot):
+    say(*(cleared(n) for n in range(1, 6)))
+    work(worker, clock)
+    with transaction.atomic():
+        watermarks.pass_over("RB-001", 1, 3)
+    assert marks() == {1: 5}
+    ProcessedMessage.objects.all().delete()  # as when they are old
+    with transaction.atomic():
+        watermarks.pass_over("RB-001", 1, 3)
+    assert marks() == {1: 5}

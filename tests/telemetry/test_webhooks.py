@@ -22,7 +22,7 @@ from telemetry.out.group import Follow
 from telemetry.out.lanes import Lanes, due
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
 from telemetry.out.outcomes import wait_s
-from telemetry.out.posting import Line
+from telemetry.out.posting import Answer, Line
 from telemetry.out.sending import Lane
 from tests.actors import STEPS, SYSTEM
 from tests.telemetry.receiver import receiver
@@ -89,6 +89,22 @@ def test_what_it_wants_arrives_once_in_order_with_what_happened(hook, there, mis
     assert told["data"] == json.loads(event.data)
     assert told["actor"]["name"] == event.actor_name
     assert set(states()) == {"delivered"}
+    assert send(hook, after(7200)) == 0
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_what_is_dropped_while_it_is_under_way_stays_dropped(hook, mission, supervisor, status):
+    """Whatever comes of the try: whoever switched the webhook off wants nothing of it any more."""
+    actions.queue_mission(mission.pk, by=by_user(supervisor))
+    fan_out()
+
+    class Slow(Line):
+        def post(self, body, headers):
+            webhooks.disable_webhook(hook.pk, by=SYSTEM)
+            return Answer(status, "")
+
+    assert send(hook, lane=Lane(hook.pk, Slow)) == 1
+    assert set(states()) == {"dropped"}
     assert send(hook, after(7200)) == 0
 
 
