@@ -179,7 +179,7 @@ async def test_offline_nothing_is_tried_and_nothing_counts(token, ask):
         await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
         async with asyncio.timeout(5):
             while not Links._here.tries._noted:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
         found = await _recorded(ask)
     assert (found["tries"], found["error"]) == (0, "ConnectionResetError: the robot has hung up")
     async with Wire(token) as robot:

@@ -7,7 +7,7 @@ import pytest
 
 from fleet.actions import Refused
 from telemetry.out import addresses
-from telemetry.out.addresses import Unreachable, checked_url, target
+from telemetry.out.addresses import Unreachable, checked_url, target, why_not
 from telemetry.out.posting import Line
 
 PUBLIC = "93.184.215.14"
@@ -89,6 +89,14 @@ def test_inside_only_where_the_settings_say_so(names, settings):
         target("http://other.plant/")
     with pytest.raises(Unreachable, match="Only https"):
         target("http://hook.example.org/")
+
+
+@pytest.mark.parametrize(
+    ("address", "may"), [("::ffff:10.1.2.3", True), (f"::ffff:{PUBLIC}", True), ("::ffff:10.2.2.3", False)]
+)
+def test_an_ipv4_address_in_the_clothes_of_ipv6_is_looked_at_as_what_it_is(settings, address, may):
+    settings.WEBHOOK_NETS = [ipaddress.ip_network("10.1.0.0/16")]
+    assert (why_not(ipaddress.ip_address(address), "https") == "") is may
 
 
 def test_a_name_that_nobody_knows(names):
