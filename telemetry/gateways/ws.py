@@ -257,6 +257,7 @@ class Connection:
         if why := too_much(self._links.room, bucket, now):
             self._links.counts["lossy dropped"] += 1
             metrics.DROPPED.inc()
+            self._alive(received_at)  # what it says is dropped, not that it speaks
             dropped = protocol.not_taken(up.msg_id, "dropped", why)
             if now - bucket.told >= TOLD_S:
                 bucket.told = now
@@ -264,6 +265,7 @@ class Connection:
             return dropped
         self._links.vitals.put(told(up, received_at))
         if up.type == "robot.heartbeat":
+            self._alive(received_at)  # whatever its number: an older one than the newest is refused as a snapshot
             mine = self._link.sessions | {self._link.session}
             applied = {session: seq for session, seq in self._link.applied.items() if session in mine}
             seen = protocol.seen(up.msg_id, applied)

@@ -7,7 +7,7 @@ import redis
 
 from fleet import actions
 from telemetry import stream
-from telemetry.gateways import inbox, limits
+from telemetry.gateways import inbox, limits, ws
 from telemetry.gateways.callers import Callers
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
 from telemetry.gateways.links import Links
@@ -203,3 +203,19 @@ async def test_what_waits_in_a_process_is_bounded_in_bytes_and_telemetry_goes_fi
             while (await robot.hear())["msg_id"] != message["msg_id"]:
                 pass
     assert room.used == 0
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("why", ["no room", "an old number"])
+async def test_a_robot_lives_whatever_becomes_of_its_telemetry(tokens, monkeypatch, why):
+    """Else a site that has no room takes its robots for offline, and gives their missions up."""
+    monkeypatch.setattr(ws, "TOUCH_S", 0.0)
+    async with Wire(tokens[0]) as robot:
+        await robot.hello()
+        touched: list[str] = []
+        monkeypatch.setattr(Links._here.vitals, "touch", lambda robot_id, at: touched.append(robot_id))
+        if why == "no room":
+            Links._here.room.limit = -2
+        await robot.say("robot.heartbeat", {"battery": 50.0}, seq=1)
+        assert (await robot.hear())["verdict"] == ("dropped" if why == "no room" else "seen")
+        assert touched == ["RB-001"]
