@@ -14,6 +14,7 @@ from missions.models import DeadLetter, Direction, LetterState
 from telemetry.stream import Streams, partition_of
 
 CHUNK = 200  # letters of one step
+OF_THEN = ("robot.stopped",)  # says nothing about what was asked since; all others count as if they came now
 AGAIN = timedelta(seconds=60)  # not applied for so long: the stream may have lost it
 
 
@@ -33,8 +34,10 @@ class Requeued:
         if mine:
             rows = DeadLetter.objects.filter(pk__in=mine).order_by("pk")
             self._streams.requeue(
-                (pk, robot, msg_id, body.encode(), now)
-                for pk, robot, msg_id, body in rows.values_list("pk", "robot_id", "msg_id", "body")
+                (pk, robot, msg_id, body.encode(), at if kind in OF_THEN else now)
+                for pk, robot, msg_id, kind, body, at in rows.values_list(
+                    "pk", "robot_id", "msg_id", "kind", "body", "created_at"
+                )
             )
             DeadLetter.objects.filter(pk__in=mine).update(stored_at=now)
         settle_commands(now)

@@ -7,7 +7,7 @@ from django.db import connection
 
 from fleet import actions as fleet_actions
 from fleet.history import by_user
-from fleet.models import Command, CommandState, Event
+from fleet.models import Command, CommandState, Event, Hold
 from missions import actions, letter_actions
 from missions.letter_actions import discard_letter, requeue_letter
 from missions.models import DeadLetter, LetterDecision, Mission
@@ -70,6 +70,18 @@ def test_it_is_applied_after_what_the_robot_said_before_the_requeue(worker, cloc
     )
     assert verdicts.index("mission.receipt_early") < verdicts.index("mission.started")
     assert Mission.objects.get().state in ("executing", "step_completed")
+
+
+def test_a_word_that_it_stands_confirms_no_stop_of_after_it(worker, clock, robot, bug, supervisor, monkeypatch):
+    say(message("RB-001", "robot.stopped", 1))
+    work(worker, clock)
+    bug.clear()
+    monkeypatch.setattr(fleet_actions.timezone, "now", lambda: clock.now)
+    clock.advance(3600)
+    fleet_actions.stop_robot("RB-001", by=SYSTEM)
+    requeue_letter(DeadLetter.objects.get().pk, by=by_user(supervisor))
+    assert again(worker, clock).state == "applied"
+    assert Hold.objects.get().confirmed_at is None
 
 
 def test_an_entry_that_comes_twice_has_one_effect(worker, clock, letter, supervisor):
