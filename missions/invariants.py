@@ -3,14 +3,16 @@
 Reads the whole history once, aggregate by aggregate; needs no lock and changes nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
+from django.db.models import Model
 from django_fsm import TransitionNotAllowed
 
+from fleet import rows
 from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, differences, digest, fold
 from fleet.models import Event
 from missions.deadlines import deadlines
@@ -95,14 +97,19 @@ def _compared(aggregate: Aggregate, histories: list[tuple[str, list[Event]]]) ->
     """A few aggregates of one kind, with one query for their rows and one for each kind of children."""
     to_python = aggregate.model._meta.pk.to_python  # type: ignore[union-attr]
     found = {to_python(name.partition(":")[2]): history for name, history in histories}
-    rows = aggregate.model._default_manager.in_bulk(found)
+    present = {row.pk: row for row in _read(aggregate.model, aggregate.model._meta.pk.attname, found)}  # type: ignore[union-attr]
     children: dict[Any, dict[str, dict[int, Any]]] = {pk: {name: {} for name in aggregate.children} for pk in found}
     for name, model in aggregate.children.items():
         parent = aggregate.parent(name)
-        for child in model._default_manager.filter(**{f"{parent}__in": found}):
+        for child in _read(model, parent, found):
             children[getattr(child, parent)][name][child.number] = child
     for pk, history in found.items():
-        yield from _one(aggregate, aggregate.name(pk), rows.get(pk), children[pk], history)
+        yield from _one(aggregate, aggregate.name(pk), present.get(pk), children[pk], history)
+
+
+def _read(model: type[Model], column: str, values: Iterable[Any]) -> list[Any]:
+    with connection.wrap_database_errors:
+        return rows.fill(model, rows.select(model, column, values))
 
 
 def _one(

@@ -1,5 +1,7 @@
 """What all tests share: history is checked after every test that wrote, and a flush may truncate history."""
 
+import gc
+
 import pytest
 from django.conf import settings
 from django.test import TransactionTestCase
@@ -11,6 +13,12 @@ from missions import invariants
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # tests make many users
 
 pytest_plugins = ["tests.actors"]
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: looking through it for garbage again and again is a twentieth of the quick tier."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
