@@ -187,7 +187,7 @@ def _mission(question: Question, value: str) -> Q:
 
 
 def _reason(question: Question, value: str) -> Q:
-    """How it ended and who asked for that: the reason stands in the first of the two events."""
+    """How it ended, and who asked for that."""
     if value == ANY:
         return Q(kind__in=ENDINGS)
     aggregate = AGGREGATES["mission"]

@@ -85,9 +85,11 @@ def stop_passed(change: Change, fact: facts.Due, now: datetime) -> None:
 
 
 def abort(change: Change, now: datetime, reason: str, detail: str, *, stop_confirmed: bool | None = None) -> None:
-    """Final. A stop that was asked for keeps its reason."""
+    """Final. A stop that was asked for keeps its reason; the event says it again, for whoever hears of nothing else."""
     mission = change.row
-    because = {} if mission.stop_requested_at else {"abort_reason": reason, "abort_detail": detail}
+    if mission.stop_requested_at:
+        reason, detail = mission.abort_reason, mission.abort_detail
+    because = {"abort_reason": reason, "abort_detail": detail}
     confirmed = {} if stop_confirmed is None else {"stop_confirmed": stop_confirmed}
     change.record("mission.aborted", ended_at=now, **because, **confirmed, **clocks.ended(mission))
     kinds = OPEN_COMMANDS if stop_confirmed is False else ()

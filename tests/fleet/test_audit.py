@@ -78,7 +78,7 @@ def test_by_reason_of_the_end(aborted, auditor):
 
 
 def test_by_words_trace_cause_and_period(aborted, auditor):
-    assert asked(auditor, text="WRONG pallet") == ["mission.stop_requested"]
+    assert asked(auditor, text="WRONG pallet") == ["mission.aborted", "mission.stop_requested"]
     event = Event.objects.get(kind="mission.stop_requested")
     assert "mission.stop_requested" in asked(auditor, trace=event.trace_id)
     assert asked(auditor, trace=event.cause) == asked(auditor, q=event.trace_id)

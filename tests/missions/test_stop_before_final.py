@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleet.history import by_user
+from fleet.history import by_user, sentence
 from fleet.models import Command, Event, Hold
 from missions import actions
 from missions.deadlines import deadlines
@@ -56,6 +56,8 @@ def test_cancel_waits_for_the_robots_word(running, supervisor):
     assert (ended.state, ended.abort_reason, ended.abort_detail) == ("aborted", "operator", "blocked aisle")
     assert ended.stop_confirmed is True
     assert not Hold.objects.exists()
+    end = Event.objects.get(aggregate=f"mission:{running.pk}", kind="mission.aborted")
+    assert sentence(end) == "Aborted: cancelled by a person (blocked aisle)"  # webhooks may hear of nothing else
 
 
 def test_no_words_and_no_name_keep_a_cancel_from_being_made(running, supervisor):
