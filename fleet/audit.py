@@ -43,6 +43,7 @@ PERIODS = (
 def kind_in_words(name: str) -> str:
     """The kind's sentence without what it is filled with: `Aborted: {abort_reason} ({abort_detail})` is "Aborted"."""
     text = re.sub(r"\s*[(:“]*\s*\{[^}]*\}[)”]*", " …", KINDS[name].text)
+    text = re.sub(r"\s*\([^)]*$", "", text)  # a bracket that opened for what is gone
     return re.sub(r"(\s*…)+\s*$", "", text).strip(" :;,") or name
 
 

@@ -1,7 +1,6 @@
 """Dead letters in words: how one stands, and what a person does about it now."""
 
 from collections.abc import Callable
-from typing import Any
 
 from fleet.models import Command, CommandState
 from fleet.wording import Said
@@ -72,8 +71,3 @@ def outcome(letter: DeadLetter) -> str:
 
 
 _COMMANDS: dict[str, str] = {CommandState.OPEN: "It is to be sent, under the same message id.", **TAKEN}
-
-
-def words_of(letter: Any) -> str:
-    """A name for it in lists and reports."""
-    return f"{letter.kind or 'message'} {letter.get_direction_display().lower()} {letter.robot_id}"

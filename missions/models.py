@@ -473,7 +473,11 @@ class DeadLetter(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind or 'message'} {self.get_direction_display().lower()} {self.robot_id}"
+        """A name for it in lists and reports."""
+        kind = self.kind or "message"
+        if self.direction == Direction.HOOK:
+            return f"{kind} to a webhook" + (f", about {self.robot_id}" if self.robot_id else "")
+        return f"{kind} {'from' if self.direction == Direction.IN else 'to'} {self.robot_id}"
 
 
 class LetterDecision(models.Model):

@@ -22,7 +22,6 @@ from fleet.models import Robot
 from fleet.refusals import in_words
 from missions.admin.letter_list import EACH, with_alike
 from missions.letter_actions import discard_letter, requeue_letter
-from missions.letter_words import words_of
 from missions.models import DeadLetter
 
 MOST = 500  # at once
@@ -115,4 +114,4 @@ def _report(request: HttpRequest, bulk: Bulk, done: list[tuple[DeadLetter, str, 
 def _line(letter: DeadLetter, word: str, why: str) -> SafeString:
     url = reverse("admin:missions_deadletter_change", args=[letter.pk])
     said = f"{word}. {why}" if why else word
-    return format_html('<a href="{}" dir="auto">{}</a> <code class="id">{}</code>: {}', url, words_of(letter), str(letter.msg_id)[:8], said)  # fmt: skip
+    return format_html('<a href="{}" dir="auto">{}</a> <code class="id">{}</code>: {}', url, letter, str(letter.msg_id)[:8], said)  # fmt: skip

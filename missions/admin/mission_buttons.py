@@ -182,16 +182,16 @@ BUTTONS = (
     ),
     Button(
         "rerun", "Rerun…", "missions.add_mission", _rerun, shown=lambda m: m.state in FINAL, yes="Make the new mission",
-        confirm="Makes a new mission with all {row.steps_n} steps. This one stays as it ended.", once=True,
+        confirm="Makes a new mission with all of its steps. This one stays as it ended.", once=True,
     ),
     Button(
         "rerun_unfinished", "Rerun unfinished…", "missions.add_mission", _rerun_unfinished, shown=_partly_done,
-        confirm="Makes a new mission with the {left} steps that were not completed. This one stays as it ended.",
+        confirm="Makes a new mission with what was not completed: {left} of {row.steps_n} steps. This one stays as it ended.",
         yes="Make the new mission", once=True,
     ),
     Button(
         "clone", "Clone…", "missions.add_mission", _clone, yes="Make the new mission",
-        confirm="Makes a new mission with the same {row.steps_n} steps, to be edited and run. This one stays as it is.", once=True,
+        confirm="Makes a new mission with the same steps, to be edited and run. This one stays as it is.", once=True,
     ),
     Button(
         "cancel", "Cancel…", "missions.cancel_mission", _cancel, shown=is_open, look="danger", asks="Reason",

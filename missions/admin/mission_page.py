@@ -4,6 +4,7 @@ Each part has a key that changes when what it says changes, so that a page that 
 """
 
 import hashlib
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,7 +26,9 @@ from missions.wording import mission_said
 
 EVERY_S = 3  # how often an open page asks
 EVERY_S_UNCONFIRMED = 15  # it has ended, but the robot may say that it stands after all
-
+SETTLES_S = (
+    10  # so long after its end other processes may still write what belongs to it: tries, a mission that follows
+)
 
 LATE = ("mission.late_receipt", "mission.stop_confirmed_late")  # what robots say of missions that have ended
 
@@ -53,6 +56,7 @@ def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
     newest = history["entries"][-1].event.seq if history["entries"] else 0
     sent = sending.newest(Command.objects.filter(mission=row.pk))
     now, steps = timezone.now(), list(row.steps.all())
+    every_s = _every_s(row, now)
     parts = {
         "head": _key(row.version, waits, str(row.robot)),
         "buttons": _key(row.version),
@@ -76,11 +80,17 @@ def page_context(request: HttpRequest, row: Any) -> dict[str, Any]:
         "sent": sent,
         "related": related,
         "parts": parts,
-        "stamp": _key(*parts.values()),
-        "every_s": EVERY_S if row.state not in FINAL else EVERY_S_UNCONFIRMED if row.stop_confirmed is False else 0,
+        "stamp": _key(*parts.values(), every_s),
+        "every_s": every_s,
         "now": now.isoformat(),
         **history,
     }
+
+
+def _every_s(row: Any, now: datetime) -> int:
+    if row.state not in FINAL or now < row.ended_at + timedelta(seconds=SETTLES_S):
+        return EVERY_S
+    return EVERY_S_UNCONFIRMED if row.stop_confirmed is False else 0
 
 
 def _related(request: HttpRequest, row: Any) -> list[Related]:

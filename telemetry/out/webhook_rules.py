@@ -11,6 +11,7 @@ from django.dispatch import Signal
 from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Aggregate, Change, kind
 from telemetry.out.models import Webhook
+from telemetry.out.wanted import ALL
 
 webhook_changed = Signal()
 
@@ -65,7 +66,7 @@ def _set(change: Change, fact: Set, now: datetime) -> Verdict:
         host = urlsplit(fact.columns["url"]).hostname or ""
         change.record(
             "webhook.created", **fact.columns, enabled=True, since=now, created_by=change.origin.actor_name, host=host,
-            what=", ".join(fact.columns["kinds"]),
+            what="everything" if ALL in fact.columns["kinds"] else ", ".join(fact.columns["kinds"]),
         )  # fmt: skip
         change.row.secret = fact.secret
         return Verdict.APPLIED

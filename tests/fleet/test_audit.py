@@ -118,6 +118,7 @@ def test_every_kind_has_words():
     for name in KINDS:
         said = audit.kind_in_words(name)
         assert said and "{" not in said and "}" not in said, name
+        assert said.count("(") == said.count(")"), said
 
 
 # --- the list

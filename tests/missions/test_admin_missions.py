@@ -326,6 +326,17 @@ def test_an_open_page_is_told_only_what_is_new(client, supervisor, dispatched):
     assert client.get(now + fresh.context["stamp"]).status_code == 204
 
 
+def test_an_open_page_hears_what_is_written_just_after_the_end(client, supervisor, dispatched, monkeypatch):
+    """How often commands were tried comes a second later, and so may the mission that goes on with it."""
+    tell(dispatched, facts.Delivered(), facts.Accepted(1), facts.Cancelled(1))
+    client.force_login(supervisor)
+    shown = client.get(page(dispatched)).context
+    assert (shown["row"].state, shown["every_s"]) == ("aborted", 3)
+    monkeypatch.setattr("missions.admin.mission_page.SETTLES_S", -3600)
+    last = client.get(f"{page(dispatched, 'now')}?seen={shown['stamp']}")
+    assert (last.status_code, last.context["every_s"]) == (200, 0), "it is told to ask no more"
+
+
 def test_an_open_page_hears_of_a_new_reason_to_wait(client, supervisor, mission, robot):
     client.force_login(supervisor)
     stamp = client.get(page(mission)).context["stamp"]

@@ -47,6 +47,10 @@ def test_made_in_a_form_with_its_secret_shown_once(admin, db):
     assert one.secret not in again
     assert "Nothing yet" in again
     assert "hook.example.org is told of mission.*, robot.faulted" in again, "its history"
+    admin.post(f"{LIST}add/", form | {"name": "All", "kinds": ["*"]})
+    assert "hook.example.org is told of everything" in page(
+        admin, f"{LIST}{Webhook.objects.get(name='All').pk}/change/"
+    )
 
 
 @pytest.mark.parametrize(

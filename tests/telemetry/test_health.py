@@ -139,7 +139,7 @@ def test_status_says_on_one_screen_who_works_what_waits_and_what_is_stopped(disp
         "1 online",
         "0 waiting, 1 dispatched",
         "RB-001 on hold for 0 s: Stopped by Ana: blocked aisle",
-        "mission.finished from a robot RB-009: unknown robot",
+        "mission.finished from RB-009: unknown robot",
     ):
         assert text in screen
     assert len(screen.splitlines()) < 40
