@@ -11,6 +11,7 @@ from fleet.models import Robot, Severity
 from missions.models import AbortReason, Importance
 from missions.wording import ending
 
+DEAD_LETTER = "dead_letter:robot:"  # and the id: cause of the alert about a robot's dead letters
 # ended by a person's wish, or by the end of another mission, which has an alert of its own
 QUIET = {AbortReason.OPERATOR, AbortReason.DEPENDENCY_FAILED}
 
@@ -71,7 +72,7 @@ def buried(letters: list[tuple[str, str, str]], now: datetime) -> None:
     for robot, kind, why in sorted(letters):
         if times := counts.pop(robot, 0):
             raise_alert(
-                f"dead_letter:robot:{robot}", severity=Severity.WARNING, subject=f"robot:{robot}", robot=robot,
+                f"{DEAD_LETTER}{robot}", severity=Severity.WARNING, subject=f"robot:{robot}", robot=robot,
                 site=robots.get(robot), lasts=False, times=times, now=now,
                 text=f"Dead letter of {robot}: {kind or 'a message'} could not be applied or delivered: {why}",
             )  # fmt: skip

@@ -9,8 +9,11 @@ from typing import Any
 
 from django.db.models import Q
 
+from fleet.alerts import clear_alert
+from fleet.models import Alert
+from missions.alert_rules import DEAD_LETTER
 from missions.letters import settle_commands
-from missions.models import DeadLetter, Direction, LetterState
+from missions.models import UNDECIDED, DeadLetter, Direction, LetterState
 from telemetry.stream import Streams, partition_of
 
 CHUNK = 200  # letters of one step
@@ -41,4 +44,14 @@ class Requeued:
             )
             DeadLetter.objects.filter(pk__in=mine).update(stored_at=now)
         settle_commands(now)
+        _clear_alerts(now, fences)
         return bool(mine)
+
+
+def _clear_alerts(now: datetime, fences: Any) -> None:
+    """Of robots whose dead letters were all applied or discarded: there is nothing left to do."""
+    for cause in Alert.objects.filter(cause__startswith=DEAD_LETTER, cleared_at=None).values_list("cause", flat=True):
+        robot = cause.removeprefix(DEAD_LETTER)
+        waiting = DeadLetter.objects.filter(robot_id=robot, state__in=(*UNDECIDED, LetterState.REQUEUED))
+        if partition_of(robot) in fences and not waiting.exists():
+            clear_alert(cause, now=now)

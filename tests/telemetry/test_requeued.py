@@ -7,7 +7,7 @@ from django.db import connection
 
 from fleet import actions as fleet_actions
 from fleet.history import by_user
-from fleet.models import Command, CommandState, Event, Hold
+from fleet.models import Alert, Command, CommandState, Event, Hold
 from missions import actions, letter_actions
 from missions.letter_actions import discard_letter, requeue_letter
 from missions.models import DeadLetter, LetterDecision, Mission
@@ -288,3 +288,16 @@ def test_reasons_that_differ_only_in_numbers_and_ids_are_alike(dispatched):
             reason=f"event {n} of mission {dispatched.pk} is no event", created_at=dispatched.created_at,
         )  # fmt: skip
     assert set(DeadLetter.objects.values_list("reason_group", flat=True)) == {"event # of mission # is no event"}
+
+
+@pytest.mark.parametrize("how", ["applied", "discarded"])
+def test_the_alert_ends_with_the_last_of_its_letters(worker, clock, letter, supervisor, how):
+    again(worker, clock)
+    assert Alert.objects.get(cause="dead_letter:robot:RB-001").cleared_at is None
+    if how == "applied":
+        requeue_letter(letter.pk, by=by_user(supervisor))
+    else:
+        discard_letter(letter.pk, by=by_user(supervisor), why="the bug is known")
+    assert again(worker, clock).state == how
+    again(worker, clock)
+    assert Alert.objects.get(cause="dead_letter:robot:RB-001").cleared_why == "its condition is gone"
