@@ -36,6 +36,17 @@ def test_an_alert_reaches_an_open_page_and_is_acknowledged_there(sign_in, superv
     assert "acknowledged by Ana" in page.locator("#alerts li").inner_text()
 
 
+def test_a_long_alert_fits_the_start_page_of_a_phone(sign_in, auditor, robot):
+    page = sign_in(auditor, viewport={"width": 390, "height": 844})
+    text = "Dead letter of RB-001: mission.step_completed could not be applied or delivered: " + "it was told so " * 5
+    alerts.raise_alert(
+        "test", severity="warning", text=text, subject="robot:RB-001", robot="RB-001", site=robot.site_id
+    )
+    page.goto("/admin/")
+    assert "Dead letter of RB-001" in page.locator("#alerts").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_who_aborted_the_mission_and_why_in_five_clicks(sign_in, auditor, supervisor, dispatched):
     tell(dispatched, Delivered(), Accepted(1))
     actions.cancel_mission(dispatched.pk, by=by_user(supervisor), reason="wrong pallet")
@@ -46,7 +57,7 @@ def test_who_aborted_the_mission_and_why_in_five_clicks(sign_in, auditor, superv
     page.select_option("#id_period", "today")
     page.select_option("#id_reason", "any")
     page.get_by_role("button", name="Show").click()
-    asked = page.locator(".events tr", has_text="wrong pallet")
+    asked = page.locator(".events tr", has_text="Stopping: cancelled by a person (wrong pallet)")
     assert "Ana" in asked.inner_text()
     assert "Fetch" in asked.inner_text()
     with page.expect_download() as download:
