@@ -50,8 +50,7 @@ def state() -> tuple[dict[str, str], dict[str, str]]:
         answers = {name: _answer(name, check) for name, check in CHECKS.items()}
         told = _answer("notes", notices.read)
         wait([*answers.values(), told], timeout=LIMIT_S)
-        late = f"does not answer within {LIMIT_S:g} s"
-        lacking = {name: answer.result() if answer.done() else late for name, answer in answers.items()}
+        lacking = {name: answer.result() if answer.done() else LATE[name] for name, answer in answers.items()}
         notes = told.result() if told.done() else {}
     lacking = {name: why for name, why in lacking.items() if why}
     for cause, text in notes.items():
@@ -108,7 +107,7 @@ def _redis(url: str, *, writes: bool = False) -> Callable[[], str]:
         except redis.ResponseError as exc:
             return f"refuses to write ({' '.join(str(exc).split())[:100]}); see docs/trouble/redis-is-full.md"
         except (redis.RedisError, OSError) as exc:
-            return f"does not answer ({type(exc).__name__})"
+            return f"does not answer ({type(exc).__name__}); see docs/trouble/redis-is-full.md"
         finally:
             client.close()
         return ""
@@ -121,8 +120,16 @@ def _worker() -> str:
         alive = somebody_works()
     except DatabaseError:
         return "unknown: the database does not answer"
-    return "" if alive else "no worker owns a partition; start `manage.py worker`"
+    return "" if alive else "no worker owns a partition; start `manage.py worker` (docs/trouble/stream-backs-up.md)"
 
+
+_LATE = f"does not answer within {LIMIT_S:g} s"
+LATE: dict[str, str] = {  # what to say when a check has no answer yet
+    "database": f"{_LATE}; see docs/trouble/database-takes-no-writes.md",
+    "durable redis": f"{_LATE}; see docs/trouble/redis-is-full.md",
+    "live redis": f"{_LATE}; see docs/trouble/redis-is-full.md",
+    "worker": f"unknown: the database {_LATE}",
+}
 
 CHECKS: dict[str, Callable[[], str]] = {
     "database": _database,

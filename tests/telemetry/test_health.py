@@ -52,6 +52,7 @@ def test_readyz_misses_the_worker(client, owner, until_s):
     response = client.get("/readyz")
     assert response.status_code == 503
     assert list(response.json()["missing"]) == ["worker"]
+    assert "docs/trouble/stream-backs-up.md" in response.json()["missing"]["worker"]
 
 
 @pytest.mark.django_db
@@ -62,6 +63,7 @@ def test_readyz_names_the_redis_that_is_down(client, monkeypatch, name):
     response = client.get("/readyz")
     assert response.status_code == 503
     assert list(response.json()["missing"]) == [name]
+    assert "docs/trouble/redis-is-full.md" in response.json()["missing"][name]
 
 
 @pytest.mark.django_db
@@ -169,7 +171,8 @@ def test_readyz_answers_while_a_store_hangs_and_asks_it_once(client, monkeypatch
     for _ in range(3):
         response = client.get("/readyz")
         assert response.status_code == 503
-        assert "does not answer within" in response.json()["missing"]["database"]
+        missing = response.json()["missing"]["database"]
+        assert missing == "does not answer within 2 s; see docs/trouble/database-takes-no-writes.md"
     assert asked == [1]
     released.set()
     health._under_way.pop("database").result(5)

@@ -45,7 +45,7 @@ class Command(BaseCommand):
 def _ready(now: datetime) -> Iterable[str]:
     lacking, warnings = health.state()
     lines = [f"no, {name}: {why}" for name, why in lacking.items()] or ["yes"]
-    return lines + [f"but {text}" for text in warnings.values()]
+    return lines + [f"warning: {text}" for text in warnings.values()]
 
 
 def _workers(now: datetime) -> Iterable[str]:
