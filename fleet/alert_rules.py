@@ -19,8 +19,9 @@ Test = Callable[[Change, dict[str, Any]], bool]
 class Rule:
     """One line of the table.
 
-    `text` is a format string over the event's data and columns of its row; where it depends on the row, what makes it. `when` and `gone` narrow which events of a
-    kind open and clear it. A rule without `cleared_by` does not last: a person's acknowledgement ends its alert.
+    `text` is a format string over the event's data and columns of its row; where it depends on the row, what makes it.
+    `when` and `gone` narrow which events of a kind open and clear it. A rule without `cleared_by` does not last: a
+    person's acknowledgement ends its alert.
     """
 
     name: str

@@ -54,7 +54,8 @@ class MissionFacts:
     """What counts of a mission. `robot` is the one that was named, if any.
 
     `after`: (title, state) of missions that it depends on and that have not succeeded. `ahead`: how many are before it
-    in the same queue, the last of them called `behind`. `charger_taken_by`: title of the mission that charges there. `not_robot`: it was handed over from that one.
+    in the same queue, the last of them called `behind`. `charger_taken_by`: title of the mission that charges there.
+    `not_robot`: it was handed over from that one.
     """
 
     id: str

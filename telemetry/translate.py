@@ -137,7 +137,10 @@ def _see_that_it_is_held(ledger: Ledger, stop: Command, received_at: datetime) -
 def due(
     ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None = None, spare: Spare = lambda _: False
 ) -> None:
-    """Fire the deadlines of one mission that passed before `until` (default: now), the earliest first, but for those that `spare` says wait on."""
+    """Fire the deadlines of one mission that passed before `until` (default: now), the earliest first.
+
+    Not those of which `spare` says that they wait on.
+    """
     mission = ledger.missions[mission_id].row
     robot = ledger.robots.get(mission.robot_id)
     if robot is not None:  # a stop that it has not heard of yet may have stopped its clocks

@@ -36,9 +36,7 @@ from telemetry.stream import Entry, Streams, is_group_lost, partition_of
 from telemetry.tails import Tails
 
 BATCH = 100  # entries of one partition per transaction
-BATCH_LEAST = (
-    20.0  # a transaction of its own costs as much as 20 more messages: a starved worker must not waste what it gets
-)
+BATCH_LEAST = 20.0  # a transaction costs as much as 20 messages: a starved worker must not waste what it gets
 BATCH_S = 0.1  # a transaction that takes longer makes the next ones smaller: stops and pages wait for its rows
 BLOCK_MS = 200  # how long a read waits for something new
 RACES = 20  # lost races of one message in a row that pass for somebody else's fault

@@ -153,7 +153,8 @@ class Button:
     """One thing a person may do to a row.
 
     `run(request, row)` calls an action and returns the sentence to report, or a response of its own. `confirm` says what
-    it touches (asked once, before), `once` carries a key so that five clicks make one thing, `yes` is the word on the button that does it, `asks` names the one text that goes with it, `versioned` sends what the user saw.
+    it touches (asked once, before), `yes` is the word on the button that does it, `asks` names the one text that goes
+    with it. `versioned` sends what the user saw, `once` carries a key so that five clicks make one thing.
     """
 
     verb: str

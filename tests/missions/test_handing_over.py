@@ -9,7 +9,7 @@ from fleet.brand_actions import edit_brand
 from fleet.history import by_user
 from fleet.models import Alert, Command, Event
 from missions import actions, handing_over
-from missions.facts import Accepted, Cancelled, Delivered, Due, Finished, RobotLost, StepCompleted
+from missions.facts import Accepted, Cancelled, Delivered, Due, Finished, RobotLost, StepCompleted, StepFailed
 from missions.models import Mission, OriginKind
 from missions.waiting import why_waiting
 from tests.actors import SYSTEM, tell
@@ -43,6 +43,18 @@ def test_the_robot_is_stopped_first_and_the_rest_goes_on_elsewhere(running, supe
     assert get(running.pk).handed_over_to == pk
     assert Event.objects.get(kind="mission.handed_over").data.endswith('"steps_left":[3]}')
     assert carry_out() == []
+
+
+def test_what_was_skipped_is_not_done_by_the_next_one_either(robot, supervisor):
+    go = {"command": "navigate", "params": {"place": "Dock A"}}
+    steps = [go | {"failure_then": "skip"}, go | {"timeout_s": 77}]
+    pk = actions.draft_mission(title="Round", site=robot.site, robot=robot, steps=steps, by=SYSTEM)
+    actions.dispatch_mission(pk, by=SYSTEM)
+    tell(get(pk), Delivered(), Accepted(1), StepFailed(1, 1, 1, "blocked"))
+    actions.hand_over_mission(pk, by=by_user(supervisor))
+    tell(get(pk), Cancelled(1))
+    [made] = carry_out()
+    assert list(get(made).steps.values_list("number", "timeout_s")) == [(1, 77)]
 
 
 def test_it_goes_to_any_robot_but_the_one_that_had_it(running, supervisor, other_robot):

@@ -217,6 +217,16 @@ def test_one_partition_in_its_grace_does_not_open_with_the_others(worker, clock,
     assert "mission.step_timeout" not in kinds()
 
 
+def test_a_time_that_people_name_comes_when_the_clock_says_so(robot, dispatched):
+    """It is not counted from anything that the jump could have cut short."""
+    ends = timezone.now() + timedelta(minutes=30)
+    steps = [{"command": "navigate", "params": {"place": "Dock A"}}]
+    pk = actions.draft_mission(title="Soon", site=robot.site, steps=steps, expires_at=ends, by=SYSTEM)
+    postponed = Postponed()
+    postponed.jumped(3600)
+    assert postponed.resting([pk, dispatched.pk], ends) == {dispatched.pk}
+
+
 @pytest.fixture
 def close(worker, clock, robot):
     """A mission whose step is due a second before the whole of it."""

@@ -112,6 +112,22 @@ async def test_many_tries_are_one_statement_and_none_is_lost_while_the_database_
     assert database.written == [{ONE: (2, NOW, later, ""), TWO: (1, NOW, NOW, "broken pipe")}]
 
 
+async def test_what_is_tried_while_a_write_is_under_way_and_fails_is_added_to_it(link):
+    database, later = Database(), NOW + timedelta(seconds=1)
+    kept = Tries(database, "here:1")
+    kept.note(link, [ONE, TWO], [], "", NOW)
+
+    async def fails(*_):
+        kept.note(link, [ONE], [TWO], "broken pipe", later)
+        raise OperationalError("gone")
+
+    database.ask, asks = fails, database.ask
+    await kept.step()
+    database.ask = asks
+    await kept.step()
+    assert database.written == [{ONE: (2, NOW, later, ""), TWO: (1, NOW, NOW, "broken pipe")}]
+
+
 async def test_memory_for_tries_is_bounded_while_the_database_is_away(link, monkeypatch):
     monkeypatch.setattr(tries, "KEPT", 10)
     kept = Tries(Database(), "here:1")

@@ -10,7 +10,7 @@ from telemetry import batch, partitions, stream, translate
 from telemetry.gateways.rows import open_session
 from telemetry.models import Link, Partition, ProcessedMessage, WorkerProcess
 from telemetry.protocol import delivered
-from telemetry.worker import GRACE_S, Worker
+from telemetry.worker import BATCH_LEAST, BATCH_S, GRACE_S, Worker
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 
 
@@ -308,3 +308,20 @@ def test_partitions_that_come_later_are_no_alarm(worker, clock, durable, caplog)
 
 def test_a_name_is_unique_to_a_process():
     assert Worker().partitions.owner != Worker().partitions.owner
+
+
+def test_batches_that_take_long_make_the_next_ones_smaller_and_fast_ones_larger_again(worker, clock, monkeypatch):
+    work(worker, clock)  # takes its partitions
+    asked = []
+    monkeypatch.setattr(worker.streams, "read_new", lambda partitions, count, block_ms: asked.append(count) or {})
+
+    def after(*took_s: float) -> int:
+        for one in took_s:
+            worker._pace(one)
+        worker._read(None)
+        return asked[-1]
+
+    assert after() == worker.limit
+    assert after(BATCH_S * 2) == worker.limit // 2
+    assert after(*[BATCH_S * 2] * 20) == BATCH_LEAST
+    assert after(*[BATCH_S / 2] * 50) == worker.limit
