@@ -12,7 +12,8 @@ from missions import actions, handing_over
 from missions.facts import Accepted, Cancelled, Delivered, Due, Finished, RobotLost, StepCompleted, StepFailed
 from missions.models import Mission, OriginKind
 from missions.waiting import why_waiting
-from tests.actors import SYSTEM, tell
+from telemetry.stream import partition_of
+from tests.actors import STEPS, SYSTEM, tell
 
 
 @pytest.fixture
@@ -194,9 +195,23 @@ def test_whoever_comes_after_it_comes_after_what_goes_on_with_it(worker_queue, r
     assert get(after).state == "pending"
 
 
+def test_a_worker_that_does_not_hand_it_over_itself_leaves_alone_what_comes_after_it(
+    running, supervisor, other_robot, worker_queue
+):
+    """Its robot belongs to another worker, which has not come to it yet."""
+    after = actions.draft_mission(
+        title="Then", site=other_robot.site, robot=other_robot, steps=STEPS[:1], by=SYSTEM, after=[running.pk]
+    )
+    actions.queue_mission(after, by=SYSTEM)
+    actions.hand_over_mission(running.pk, by=by_user(supervisor))
+    tell(running, Cancelled(1))
+    worker_queue(without=partition_of("RB-001"))
+    assert (get(running.pk).handed_over_to, get(after).state) == (None, "pending")
+
+
 @pytest.fixture
 def worker_queue(db):
-    """One look of the worker's queue at every partition."""
+    """One look of the worker's queue at every partition, or at all but one."""
     from fleet.settings import PARTITIONS
     from telemetry.models import Partition
     from telemetry.queueing import Queue
@@ -205,4 +220,9 @@ def worker_queue(db):
     for number in range(PARTITIONS):
         Partition.objects.get_or_create(pk=number, defaults={"fence": 1})
     fences = dict(Partition.objects.values_list("pk", "fence"))
-    return lambda: queue.step(timezone.now(), float(next(tick)), fences, dict.fromkeys(fences, 0.0))
+
+    def look(without: int | None = None) -> bool:
+        mine = {p: fence for p, fence in fences.items() if p != without}
+        return queue.step(timezone.now(), float(next(tick)), mine, dict.fromkeys(mine, 0.0))
+
+    return look
