@@ -195,7 +195,7 @@ class WebhookAdmin(PageAdmin):
 
     @admin.display(description="events")
     def what(self, webhook: Webhook) -> str:
-        return ", ".join(webhook.kinds)[:120]
+        return "everything" if ALL in webhook.kinds else ", ".join(webhook.kinds)[:120]
 
     @admin.display(description="waiting", ordering="waiting_n")
     def waiting(self, webhook: Any) -> SafeString:
