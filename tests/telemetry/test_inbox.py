@@ -8,6 +8,7 @@ import pytest
 
 from telemetry.gateways import inbox
 from telemetry.gateways.inbox import GROUP, WINDOW, Inbox, Message
+from telemetry.gateways.limits import Room
 from telemetry.stream import LATE_S, Unavailable
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
@@ -121,3 +122,19 @@ async def test_an_error_that_is_no_outage_is_raised(desk):
     desk.offer("bug")
     with pytest.raises(RuntimeError):
         await desk.inbox.step()
+
+
+@pytest.mark.parametrize("how", ["stored", "lost", "closed"])
+async def test_room_is_given_back_whatever_becomes_of_the_messages(how):
+    desk, room = Desk(), Room()
+    desk.inbox = Inbox("RB-001", desk.store, lambda: desk.now, room)
+    desk.offer(*(str(n) for n in range(GROUP + 5)))
+    assert room.used > 0
+    desk.down = how == "lost"
+    if how != "closed":
+        await desk.inbox.step()
+    if how == "stored":
+        await desk.inbox.step()
+    if how == "closed":
+        desk.inbox.close()
+    assert room.used == 0

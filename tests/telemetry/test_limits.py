@@ -206,6 +206,22 @@ async def test_what_waits_in_a_process_is_bounded_in_bytes_and_telemetry_goes_fi
 
 
 @pytest.mark.django_db(transaction=True)
+async def test_what_waited_for_a_robot_that_hangs_up_takes_no_room(tokens, monkeypatch):
+    async def stuck(self, *args):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(stream.Intake, "store", stuck)
+    async with Wire(tokens[0]) as robot:
+        await robot.hello()
+        room = Links._here.room
+        for _ in range(4):  # the first is on its way, the others wait for it
+            await robot.say("robot.state", STATE)
+            assert await robot.silent()
+        assert room.used > 4000
+    assert room.used == 0
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("why", ["no room", "an old number"])
 async def test_a_robot_lives_whatever_becomes_of_its_telemetry(tokens, monkeypatch, why):
     """Else a site that has no room takes its robots for offline, and gives their missions up."""

@@ -182,6 +182,14 @@ async def test_a_command_over_a_real_socket_leaves_its_record(token, ask):
         assert (found["over"], found["session"], found["error"]) == ("WebSocket", welcome["session"], "")
 
 
+async def test_what_is_sent_to_a_robot_that_has_hung_up_is_no_try(token):
+    async with Wire(token) as robot:
+        await robot.hello()
+        link = Links._here.of("RB-001")
+    with pytest.raises(ConnectionResetError, match="hung up"):
+        await link.send("{}")
+
+
 async def test_offline_nothing_is_tried_and_nothing_counts(token, ask):
     """The robot hangs up: its command stays open, and no try is counted until it is back."""
     async with Wire(token) as robot:

@@ -34,7 +34,6 @@ def seen(worker, clock, robot, server):
     clock.advance(1)
     work(worker, clock)
     Link.objects.update(gateway="here:1")
-    Alert.objects.all()
     return worker
 
 
@@ -73,6 +72,14 @@ def test_the_next_owner_sees_it_too(seen, clock, durable):
     work(heir, clock)
     heir.streams.close()
     assert sent_back()
+
+
+def test_who_owned_a_partition_before_notes_nothing_about_it_any_more(seen):
+    noted = Partition.objects.get(pk=HOME).last_entry
+    say(message(P, "robot.state", 2, data={"mode": "idle"}))
+    progress = seen.streams.progress(seen.fences)
+    seen.tails.remember(progress, {p: fence - 1 for p, fence in seen.fences.items()})
+    assert Partition.objects.get(pk=HOME).last_entry == noted
 
 
 def test_a_promoted_replica_may_lack_what_its_primary_acknowledged(seen, clock, server):
