@@ -71,6 +71,17 @@ def test_five_reruns_of_many_make_one_each(mission, supervisor):
     assert Mission.objects.count() == 2
 
 
+def test_all_steps_and_those_that_are_left_are_two_wishes(mission, supervisor):
+    by = by_user(supervisor)
+    actions.cancel_mission(mission.pk, by=by)
+    one = actions.rerun_mission(mission.pk, by=by, key="k")
+    other = actions.rerun_mission(mission.pk, by=by, key="k", unfinished=True)
+    assert one != other
+    with pytest.raises(actions.DrawnUp) as known:
+        actions.rerun_mission(mission.pk, by=by, key="k")
+    assert known.value.mission_id == one
+
+
 def test_a_repeat_says_so_and_leads_to_the_first(client, robot, supervisor):
     client.force_login(supervisor)
     client.post(ADD, form(robot))
