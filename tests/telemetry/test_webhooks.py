@@ -382,9 +382,9 @@ def test_a_receiver_that_drips_is_cut_off(hook, there, mission):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_slow_receiver_holds_up_nobody_else(there, mission, supervisor):
-    go = threading.Event()
+    asked, go = threading.Event(), threading.Event()
     with receiver() as slow:
-        slow.answers[""] = lambda handler: [go.wait(10), handler.send_response(204), handler.end_headers()]
+        slow.answers[""] = lambda handler: [asked.set(), go.wait(10), handler.send_response(204), handler.end_headers()]
         first = webhooks.create_webhook(name="Slow", url=slow.url, site=None, kinds=["*"], by=SYSTEM)
         second = webhooks.create_webhook(name="Fast", url=there.url, site=None, kinds=["mission.*"], by=SYSTEM)
         actions.set_priority(mission.pk, priority=60, by=by_user(supervisor))
@@ -394,7 +394,7 @@ def test_a_slow_receiver_holds_up_nobody_else(there, mission, supervisor):
             lanes.step(timezone.now())
             lanes._running[second.pk].join(10)
             assert set(states(webhook=second.pk)) <= {"delivered"}
-            assert slow.raw and not slow.got
+            assert asked.wait(10) and not slow.got
             actions.queue_mission(mission.pk, by=by_user(supervisor))
             fan_out()
             lanes.step(timezone.now())
