@@ -148,10 +148,9 @@ class Put(NamedTuple):
 
 
 def told(up: Up, received_at: datetime) -> Put:
-    """What a lossy message says, and by how much its robot's clock is ahead; the rest of it is not kept."""
-    facts = {name: value for name, value in up.data.items() if name in Facts._fields}
-    facts["skew_s"] = round((up.occurred_at - received_at).total_seconds(), 1)
-    return Put(up.robot, up.session, up.seq, received_at, facts)
+    """What a lossy message says, as far as it was understood, and by how much its robot's clock is ahead."""
+    skew_s = round((up.occurred_at - received_at).total_seconds(), 1)
+    return Put(up.robot, up.session, up.seq, received_at, {**up.data, "skew_s": skew_s})
 
 
 async def write(client: redis.asyncio.Redis, puts: Sequence[Put], touches: Mapping[str, datetime]) -> None:

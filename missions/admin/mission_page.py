@@ -26,9 +26,7 @@ from missions.wording import mission_said
 
 EVERY_S = 3  # how often an open page asks
 EVERY_S_UNCONFIRMED = 15  # it has ended, but the robot may say that it stands after all
-SETTLES_S = (
-    10  # so long after its end other processes may still write what belongs to it: tries, a mission that follows
-)
+SETTLES_S = 10  # so long after its end others may still write what belongs to it: tries, a mission that follows
 
 LATE = ("mission.late_receipt", "mission.stop_confirmed_late")  # what robots say of missions that have ended
 

@@ -1,5 +1,6 @@
 """Snapshots in the live Redis: newer wins, the last known is kept, a restart is noticed."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -9,7 +10,8 @@ import redis.asyncio
 from django.conf import settings
 
 from fleet import live
-from telemetry import snapshots
+from telemetry import protocol, snapshots
+from tests.telemetry.robots_talk import message
 
 T0 = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 
@@ -164,3 +166,13 @@ def test_a_live_redis_that_hangs_is_left_alone_for_a_while(monkeypatch):
     clock[0] += snapshots.REST_S
     snapshots.facts(["RB-001"])
     assert len(asked) == 2
+
+
+def test_of_a_lossy_message_only_live_facts_are_kept():
+    said = message(
+        "RB-001", "robot.telemetry", 1, channel="lossy", data={"x": 1.0, "y": 2.0, "theta": 0.0, "log": "x" * 1000}
+    )
+    up = protocol.decode_up(json.dumps(said).encode())
+    put = snapshots.told(up, up.occurred_at - timedelta(seconds=90))
+    assert put.facts.keys() <= set(live.Facts._fields) and put.facts["x"] == 1.0
+    assert put.facts["skew_s"] == 90.0
