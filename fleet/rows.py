@@ -3,7 +3,8 @@
 The ORM would take several times as long to compile the same statements, to fill the objects and to hand over lists.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 import psycopg
 from django.db import connection, models
 from django.db.models.base import ModelState
+from psycopg.pq import PipelineStatus
 from psycopg.types.datetime import TimestamptzLoader
 
 _encode = msgspec.json.Encoder().encode
@@ -32,13 +34,20 @@ def ask(sql: str, values: Sequence[Any] = ()) -> Cursor:
     return cursor
 
 
-def pipeline() -> Any:
+@contextmanager
+def pipeline() -> Iterator[None]:
     """`with pipeline():` what is asked in it goes out at once, without waiting for one answer after the other.
 
     For `ask` and what is built on it only: the ORM and COPY want their answer at once.
     """
     connection.ensure_connection()
-    return connection.connection.pipeline()
+    session: psycopg.Connection[Any] = connection.connection
+    with session.pipeline():
+        yield
+    # psycopg's last word is a Flush, and any word stops PostgreSQL's clock of idle transactions until the next answer:
+    # a worker frozen after it would hold its partition for ever
+    if session.info.pipeline_status is PipelineStatus.OFF:
+        session.execute("")
 
 
 def array(values: Iterable[Any]) -> Any:

@@ -42,6 +42,7 @@ def test_the_stop_bench_runs_and_has_its_shape(tmp_path):
         env=environment, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr  # whether a figure is met is not this test's matter
+    assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     assert report["bench"] == "stop"
     targets = {row["figure"]: row["target"] for row in report["rows"] if row["target"]}
@@ -59,6 +60,7 @@ def test_the_pipeline_bench_runs_and_has_its_shape(tmp_path):
         env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr  # whether a figure is met is not this test's matter
+    assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     assert report["bench"] == "pipeline"
     assert {"cpu", "cores", "postgresql", "valkey", "disk"} <= report["machine"].keys()
