@@ -35,7 +35,7 @@ from bench.report import Row, machine, row
 from fleet.actions import issue_credential
 from fleet.people import grant_access
 from fleet.tether import tied
-from telemetry.stream import partition_of
+from telemetry.stream import Streams, partition_of
 
 EVERY_S = 0.25  # a click
 CLICKED = 8  # robots of the busy partition, one after the other
@@ -98,19 +98,32 @@ def _processes(environment: dict[str, str]) -> Iterator[int]:
     ]
     try:
         ends = time.monotonic() + READY_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                if time.monotonic() > ends:
-                    raise
-                time.sleep(0.1)
+        while not (_listens(port) and _works()):
+            if time.monotonic() > ends:
+                raise RuntimeError(f"web and worker are not ready after {READY_S:g} s")
+            time.sleep(0.1)
         yield port
     finally:
         for process in started:
             process.kill()
             process.wait()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _works() -> bool:
+    """The worker has made its streams; robots that are connected before it does are sent back."""
+    streams = Streams(settings.REDIS_URL)
+    try:
+        return len(streams.progress(range(settings.PARTITIONS))) == settings.PARTITIONS
+    finally:
+        streams.close()
 
 
 @asynccontextmanager
