@@ -6,9 +6,10 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-WAITING := tests/browser tests/run  # real processes, two files at a time
+WAITING := tests/browser tests/run  # real processes
 SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
-ALONE := tests/chaos tests/bench  # what is killed or measured, one at a time
+MEASURED := tests/chaos/test_buffered.py tests/chaos/test_storm.py  # times are judged: one at a time
+KILLED := tests/chaos tests/bench  # the rest of what is killed or measured
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -21,12 +22,13 @@ run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER
 test: test-quick test-processes  ## all tests
 
 test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in parallel
-	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(ALONE))
+	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(KILLED))
 
 test-processes: $(VENV)/dev.stamp
 	@$(PY) -m pytest -q -n 2 --dist loadfile $(WAITING)
 	@$(PY) -m pytest -q -n 2 $(SEEDED)
-	@$(PY) -m pytest -q $(ALONE) $(patsubst %,--ignore %,$(SEEDED))
+	@$(PY) -m pytest -q -n 2 --dist loadfile $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(MEASURED))
+	@$(PY) -m pytest -q $(MEASURED)
 
 soak: $(VENV)/dev.stamp  ## chaos for an hour: SEED, COUNT and MINUTES say which and how much; progress in var/soak.log
 	@mkdir -p var
