@@ -1,6 +1,6 @@
 # Drover's targets. `make` or `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test test-quick test-processes soak lint sabotage bench clean
+.PHONY: help setup setup-dev run test test-quick test-processes soak prove lint sabotage bench clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 WAITING := tests/browser tests/run  # real processes
 SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
-MEASURED := tests/chaos/test_buffered.py tests/chaos/test_storm.py  # times are judged: one at a time
-KILLED := tests/chaos tests/bench  # the rest of what is killed or measured
+PROVEN := $(addprefix tests/chaos/test_,buffered.py storm.py flood.py followers_away.py disk_full_is_named.py)  # on demand
+KILLED := tests/chaos tests/bench  # what is killed, or measured for its shape
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -27,12 +27,15 @@ test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in 
 test-processes: $(VENV)/dev.stamp
 	@$(PY) -m pytest -q -n 2 --dist loadfile $(WAITING)
 	@$(PY) -m pytest -q -n 2 $(SEEDED)
-	@$(PY) -m pytest -q -n 2 --dist loadfile $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(MEASURED))
-	@$(PY) -m pytest -q $(MEASURED)
+	@$(PY) -m pytest -q -n 2 --dist loadfile $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(PROVEN))
 
 soak: $(VENV)/dev.stamp  ## chaos for an hour: SEED, COUNT and MINUTES say which and how much; progress in var/soak.log
 	@mkdir -p var
 	@$(PY) -m tests.chaos.soak --seed $(or $(SEED),1) --count $(or $(COUNT),500) --minutes $(or $(MINUTES),0) --log var/soak.log
+
+prove: $(VENV)/dev.stamp  ## what takes its time: floods, storms, 10,000 buffered messages, a day away, full disks, and known defects
+	@$(PY) -m pytest -q -s $(PROVEN)
+	@$(MAKE) sabotage
 
 sabotage: $(VENV)/dev.stamp  ## known defects in copies of the tree: the named test of each must turn red
 	@$(PY) -m tests.sabotage
