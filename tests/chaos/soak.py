@@ -72,10 +72,9 @@ def populate(world: World) -> tuple[int, list[str]]:
 
 
 def run(seeds: list[int], ends: float, args: argparse.Namespace) -> int:
-    """Schedules on one world; how many failed."""
+    """Schedules on one world, to the first that fails: which of them that is, from 1; 0 when all are well."""
     with tempfile.TemporaryDirectory(prefix="drover-chaos-", ignore_cleanup_errors=True) as folder:
         world = World(Path(folder), small_disks=args.small_disks)
-        failed = 0
         try:
             os.environ.update(world.start_stores())
             import django
@@ -84,7 +83,7 @@ def run(seeds: list[int], ends: float, args: argparse.Namespace) -> int:
             from tests.chaos.schedule import Schedule
 
             site, robots = populate(world)
-            for seed in seeds:
+            for place, seed in enumerate(seeds, 1):
                 if time.monotonic() > ends:
                     break
                 began, only = (
@@ -110,15 +109,12 @@ def run(seeds: list[int], ends: float, args: argparse.Namespace) -> int:
                     with args.log.open("a") as log:
                         log.write(json.dumps(line) + "\n")
                 if wrong:
-                    failed += 1
                     _show(world, seed)
-                    if not args.keep_going:
-                        return failed
-                    break  # what went wrong may last: the next ones begin in a new world
+                    return place  # what went wrong may last: the next ones begin in a new world
                 schedule.clear_up()
         finally:
             world.end()
-    return failed
+    return 0
 
 
 def _complaints(world: World, name: str) -> str:
@@ -149,11 +145,13 @@ def main() -> None:
         pid = os.fork()
         if not pid:
             try:
-                os._exit(min(run(some, ends, args), 100))
+                os._exit(run(some, ends, args))
             except BaseException:
                 traceback.print_exc()
                 os._exit(101)
-        failed += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
+            failed += 1
+            seeds = (some[code:] if 0 < code <= A_WORLD_LASTS else []) + seeds
     if failed:
         raise SystemExit(1)
 
