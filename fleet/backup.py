@@ -20,6 +20,7 @@ import msgspec
 import psycopg
 from django.apps import apps
 from django.db import connection, models, transaction
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg import sql
 
@@ -116,7 +117,17 @@ def applied_migrations() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for app, name in sorted(MigrationRecorder(connection).applied_migrations()):
         found.setdefault(app, []).append(name)
-    return found
+    return squashed(found)
+
+
+def squashed(migrations: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The same, with a squash in the place of all those that it replaces: two ways to the same tables, one name."""
+    found = {app: set(names) for app, names in migrations.items()}
+    for (app, name), squash in MigrationLoader(None).replacements.items():
+        replaced = {old for _, old in squash.replaces}
+        if replaced <= found.get(app, set()):
+            found[app] = found[app] - replaced | {name}
+    return {app: sorted(names) for app, names in found.items()}
 
 
 def sequences() -> dict[str, int]:

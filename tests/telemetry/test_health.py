@@ -92,7 +92,7 @@ def test_readyz_names_a_migration_that_is_not_applied(client):
     worker_alive()
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'telemetry'")
-    assert "telemetry.0001_initial" in client.get("/readyz").json()["missing"]["database"]
+    assert "telemetry.0001_squashed" in client.get("/readyz").json()["missing"]["database"]
 
 
 @pytest.mark.django_db

@@ -1,0 +1,406 @@
+import django.core.validators
+import django.db.models.deletion
+import fleet.models
+import uuid
+from django.conf import settings
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    replaces = [('fleet', '0001_initial'), ('fleet', '0002_create_role_groups'), ('fleet', '0003_people_and_site_of_event'), ('fleet', '0004_charging'), ('fleet', '0005_flag_chargers'), ('fleet', '0006_stop_confirmation'), ('fleet', '0007_alerts'), ('fleet', '0008_history_of_sites_and_brands'), ('fleet', '0009_begin_history_of_sites_and_brands'), ('fleet', '0010_place_number_once'), ('fleet', '0011_index_events'), ('fleet', '0012_stop_ahead_of_hold'), ('fleet', '0013_session_records'), ('fleet', '0014_maintenance'), ('fleet', '0015_index_what_people_did'), ('fleet', '0016_api_tokens'), ('fleet', '0017_delivery_of_brands'), ('fleet', '0018_deliveries'), ('fleet', '0019_index_commands_by_age')]
+
+    initial = True
+
+    dependencies = [
+        ('auth', '0012_alter_user_first_name_max_length'),
+    ]
+
+    operations = [
+        migrations.RunSQL(
+            sql='CREATE SEQUENCE fleet_command_order',
+            reverse_sql='DROP SEQUENCE fleet_command_order',
+        ),
+        migrations.CreateModel(
+            name='Site',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=200, unique=True, validators=[fleet.models.no_nul])),
+                ('map_sha256', models.CharField(default='', help_text='Of the picture in MapImage; empty: no map.', max_length=64)),
+                ('map_width', models.PositiveIntegerField(help_text='Pixels.', null=True)),
+                ('map_height', models.PositiveIntegerField(help_text='Pixels.', null=True)),
+                ('map_x', models.FloatField(default=0.0, help_text='Where the lower left corner of the picture is (m).')),
+                ('map_y', models.FloatField(default=0.0)),
+                ('map_m_per_px', models.FloatField(default=0.05)),
+                ('map_rotation', models.FloatField(default=0.0, help_text='Of the picture about that corner, counter-clockwise (rad).')),
+                ('version', models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                'ordering': ['name'],
+            },
+        ),
+        migrations.CreateModel(
+            name='MapImage',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('site', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='map_images', to='fleet.site')),
+                ('sha256', models.CharField(max_length=64)),
+                ('png', models.BinaryField()),
+                ('added_at', models.DateTimeField()),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('site', 'sha256'), name='map_image_once_per_site')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Person',
+            fields=[
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, serialize=False, to=settings.AUTH_USER_MODEL)),
+                ('role', models.CharField(blank=True, choices=[('admin', 'Admin'), ('supervisor', 'Supervisor'), ('auditor', 'Auditor')], default='', max_length=20)),
+                ('all_sites', models.BooleanField(default=False, help_text='Also those that are still to come.', verbose_name='all sites')),
+                ('version', models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                'verbose_name_plural': 'people',
+                'constraints': [models.CheckConstraint(condition=models.Q(('role__in', ['admin', 'supervisor', 'auditor', ''])), name='person_role_known')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Membership',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('person', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='memberships', to='fleet.person')),
+                ('number', models.PositiveIntegerField()),
+                ('site', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='memberships', to='fleet.site')),
+            ],
+            options={
+                'ordering': ['person', 'number'],
+                'constraints': [models.UniqueConstraint(fields=('person', 'number'), name='membership_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SessionRecord',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('key', models.CharField(help_text='Of the session; when that is gone, this is history.', max_length=40, unique=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='session_records', to=settings.AUTH_USER_MODEL)),
+                ('address', models.CharField(blank=True, default='', max_length=45)),
+                ('device', models.CharField(blank=True, default='', help_text='What the browser calls itself.', max_length=300)),
+                ('created_at', models.DateTimeField()),
+                ('last_seen_at', models.DateTimeField()),
+            ],
+            options={
+                'ordering': ['-last_seen_at'],
+            },
+        ),
+        migrations.CreateModel(
+            name='ApiToken',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('person', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tokens', to='fleet.person')),
+                ('number', models.PositiveIntegerField(help_text="seq of the person's event that issued it.")),
+                ('label', models.CharField(help_text='What uses it, e.g. warehouse system.', max_length=200, validators=[fleet.models.no_nul])),
+                ('scopes', models.JSONField(default=list)),
+                ('digest', models.CharField(help_text='SHA-256 of the token, in hex.', max_length=64, null=True, unique=True)),
+                ('issued_at', models.DateTimeField()),
+                ('expires_at', models.DateTimeField(null=True)),
+                ('revoked_at', models.DateTimeField(null=True)),
+                ('last_used_at', models.DateTimeField(help_text='To the minute. Not part of the history.', null=True)),
+            ],
+            options={
+                'verbose_name': 'API token',
+                'ordering': ['person', 'number'],
+                'constraints': [models.UniqueConstraint(fields=('person', 'number'), name='api_token_number_once_per_person')],
+            },
+        ),
+        migrations.CreateModel(
+            name='ApiRequest',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('token', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='fleet.apitoken')),
+                ('key', models.CharField(max_length=200)),
+                ('digest', models.CharField(help_text='SHA-256 of method, path and body, in hex.', max_length=64)),
+                ('status', models.PositiveSmallIntegerField(default=0)),
+                ('body', models.TextField(default='')),
+                ('created_at', models.DateTimeField()),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('token', 'key'), name='api_request_key_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Place',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('site', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='places', to='fleet.site')),
+                ('number', models.PositiveIntegerField(help_text="seq of the site's event that added it.")),
+                ('name', models.CharField(max_length=200, validators=[fleet.models.no_nul])),
+                ('x', models.FloatField(verbose_name='x (m)')),
+                ('y', models.FloatField(verbose_name='y (m)')),
+                ('theta', models.FloatField(default=0.0, verbose_name='heading (rad)')),
+                ('is_charger', models.BooleanField(default=False, help_text='Robots may be sent here to charge.', verbose_name='is a charger')),
+                ('nodes', models.JSONField(default=dict, help_text='Brand id (as text) → what robots of that brand call this place.')),
+            ],
+            options={
+                'ordering': ['site', 'name'],
+                'constraints': [models.UniqueConstraint(fields=('site', 'name'), name='place_name_once_per_site'), models.UniqueConstraint(fields=('site', 'number'), name='place_number_once_per_site')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Brand',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=200, unique=True, validators=[fleet.models.no_nul])),
+                ('driver', models.CharField(default='native', max_length=40)),
+                ('capabilities', models.JSONField(default=list, help_text='Command types that these robots can do, as a list.')),
+                ('suspect_after_s', models.PositiveIntegerField(default=9, verbose_name='suspect after (s)')),
+                ('offline_after_s', models.PositiveIntegerField(default=20, verbose_name='offline after (s)')),
+                ('abandon_after_s', models.PositiveIntegerField(default=120, help_text='A robot this long offline loses its mission.', verbose_name='abandon after (s)')),
+                ('accept_s', models.PositiveIntegerField(default=10, help_text="From delivery of an assignment to the robot's word; then it is sent again.", verbose_name='accept within (s)')),
+                ('accept_tries', models.PositiveSmallIntegerField(default=5, help_text='So often an assignment is sent before it is undeliverable.', verbose_name='accept tries')),
+                ('undelivered_s', models.PositiveIntegerField(default=60, help_text='Until it is said that an assignment waits for the link.', verbose_name='undelivered after (s)')),
+                ('finish_s', models.PositiveIntegerField(default=10, help_text="From the last step to the robot's word that it has finished.", verbose_name='finish within (s)')),
+                ('answer_s', models.PositiveIntegerField(default=5, help_text='For the answer to a question about a mission.', verbose_name='answer within (s)')),
+                ('stop_s', models.PositiveIntegerField(default=15, help_text="From asking to end a mission to the robot's word; then it is unconfirmed.", verbose_name='stop within (s)')),
+                ('paused_long_s', models.PositiveIntegerField(default=600, help_text='Until it is said, again and again, that a mission still waits.', verbose_name='long pause (s)')),
+                ('step_timeouts', models.JSONField(blank=True, default=dict, help_text='Command type → seconds for one attempt, where these robots need other than the usual.', verbose_name='time per step (s)')),
+                ('mission_timeout_s', models.PositiveIntegerField(default=600, help_text='From accepted to finished, when nobody says otherwise.', verbose_name='time per mission (s)')),
+                ('offline_policy', models.CharField(choices=[('abort', 'Abort the mission'), ('wait', 'Wait for the robot'), ('hand_over', 'Hand over to another robot')], default='abort', max_length=10, verbose_name='when offline too long')),
+                ('strict_sequence', models.BooleanField(default=False, help_text='Its receipts come in the order of what they report, so that a later one proves the earlier.', verbose_name='strict sequence')),
+                ('stops_after_silence_s', models.PositiveIntegerField(blank=True, help_text='These robots stop by themselves when they hear nothing this long. Empty: they go on.', null=True, verbose_name='stops after silence (s)')),
+                ('idle_cancel', models.BooleanField(default=True, help_text='Whether an idle robot may be told to end a mission.', verbose_name='cancel when idle')),
+                ('charge_below_pct', models.PositiveSmallIntegerField(blank=True, help_text='An idle robot below this is sent to a free charger of its site. Empty: robots are never sent.', null=True, verbose_name='charge below (%)')),
+                ('charge_until_pct', models.PositiveSmallIntegerField(default=80, help_text='It charges to this before it takes other work.', verbose_name='charge until (%)')),
+                ('version', models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                'ordering': ['name'],
+                'constraints': [models.CheckConstraint(condition=models.Q(('offline_after_s__gte', models.F('suspect_after_s')), ('suspect_after_s__gt', 0)), name='brand_suspect_before_offline'), models.CheckConstraint(condition=models.Q(('offline_policy__in', ['abort', 'wait', 'hand_over'])), name='brand_offline_policy_known'), models.CheckConstraint(condition=models.Q(('accept_s__gt', 0), ('accept_tries__gt', 0), ('answer_s__gt', 0), ('finish_s__gt', 0), ('mission_timeout_s__gt', 0), ('paused_long_s__gt', 0), ('stop_s__gt', 0), ('undelivered_s__gt', 0), models.Q(('stops_after_silence_s', None), ('stops_after_silence_s__gt', 0), _connector='OR')), name='brand_times_are_positive'), models.CheckConstraint(condition=models.Q(('charge_until_pct__lte', 100), models.Q(('charge_below_pct', None), ('charge_below_pct__lt', models.F('charge_until_pct')), _connector='OR')), name='brand_charge_below_until')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Robot',
+            fields=[
+                ('id', models.CharField(max_length=64, primary_key=True, serialize=False, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9._-]{1,64}\\Z', 'Use letters, digits, dot, dash and underscore, at most 64.')])),
+                ('name', models.CharField(max_length=200, validators=[fleet.models.no_nul])),
+                ('site', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='robots', to='fleet.site')),
+                ('brand', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='robots', to='fleet.brand')),
+                ('mode', models.CharField(choices=[('unknown', 'Unknown'), ('idle', 'Idle'), ('running', 'Running'), ('charging', 'Charging'), ('paused', 'Paused'), ('fault', 'Fault'), ('manual', 'Manual')], default='unknown', max_length=20)),
+                ('mode_since', models.DateTimeField(null=True)),
+                ('presence', models.CharField(choices=[('unknown', 'Unknown'), ('online', 'Online'), ('suspect', 'Suspect'), ('offline', 'Offline')], default='unknown', max_length=20)),
+                ('presence_since', models.DateTimeField(null=True)),
+                ('fault', models.TextField(default='', help_text='What the robot says is wrong; empty when nothing is.')),
+                ('word_session', models.BigIntegerField(default=0, help_text='Session of the newest robot.state / fault / stopped.')),
+                ('word_seq', models.BigIntegerField(default=0)),
+                ('retired_at', models.DateTimeField(null=True)),
+                ('stop_due_at', models.DateTimeField(help_text='By then it should have said that it stands.', null=True)),
+                ('hold_due_at', models.DateTimeField(help_text='When the first of its holds ends by itself.', null=True)),
+                ('next_due_at', models.DateTimeField(help_text='The earliest of its deadlines (fleet/deadlines.py).', null=True)),
+                ('version', models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                'ordering': ['id'],
+                'permissions': [('stop_robot', 'Can stop robots'), ('release_robot', 'Can release a hold'), ('maintain_robot', 'Can take robots out of service for a while'), ('retire_robot', 'Can retire robots'), ('issue_credential', 'Can issue and revoke robot credentials')],
+                'indexes': [models.Index(condition=models.Q(('next_due_at__isnull', False)), fields=['next_due_at'], name='robot_next_due')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('mode__in', ['unknown', 'idle', 'running', 'charging', 'paused', 'fault', 'manual'])), name='robot_mode_known'), models.CheckConstraint(condition=models.Q(('presence__in', ['unknown', 'online', 'suspect', 'offline'])), name='robot_presence_known'), models.CheckConstraint(condition=models.Q(('id__regex', '^[A-Za-z0-9._-]{1,64}$')), name='robot_id_form')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Hold',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('robot', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='holds', to='fleet.robot')),
+                ('number', models.PositiveIntegerField(help_text="seq of the robot's event that opened it.")),
+                ('kind', models.CharField(choices=[('stopped', 'Stopped'), ('maintenance', 'Maintenance'), ('unconfirmed', 'Stop not confirmed')], max_length=20)),
+                ('why', models.TextField(default='')),
+                ('by', models.CharField(help_text='Name of who or what imposed it.', max_length=200)),
+                ('since', models.DateTimeField()),
+                ('until', models.DateTimeField(null=True)),
+                ('mission', models.UUIDField(help_text='The dispatch whose stop was never confirmed.', null=True)),
+                ('dispatch_no', models.PositiveIntegerField(null=True)),
+                ('asked_at', models.DateTimeField(help_text='When a person last asked for this stop.', null=True)),
+                ('confirmed_at', models.DateTimeField(help_text='When the robot said that it stands.', null=True)),
+                ('unconfirmed_at', models.DateTimeField(help_text='When it had not said so in time.', null=True)),
+                ('question', models.UUIDField(help_text='msg_id of the query whose answer lifts this hold.', null=True)),
+                ('released_at', models.DateTimeField(null=True)),
+                ('released_by', models.CharField(default='', max_length=200)),
+            ],
+            options={
+                'ordering': ['robot', 'number'],
+                'indexes': [models.Index(condition=models.Q(('released_at', None)), fields=['robot'], name='hold_open')],
+                'constraints': [models.UniqueConstraint(fields=('robot', 'number'), name='hold_number_once_per_robot'), models.CheckConstraint(condition=models.Q(('kind__in', ['stopped', 'maintenance', 'unconfirmed'])), name='hold_kind_known')],
+            },
+        ),
+        migrations.CreateModel(
+            name='RobotCredential',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('robot', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='credentials', to='fleet.robot')),
+                ('number', models.PositiveIntegerField(help_text="seq of the robot's event that issued it.")),
+                ('label', models.CharField(default='', max_length=200)),
+                ('digest', models.CharField(help_text='SHA-256 of the token, in hex.', max_length=64, null=True, unique=True)),
+                ('issued_at', models.DateTimeField()),
+                ('revoked_at', models.DateTimeField(null=True)),
+            ],
+            options={
+                'ordering': ['robot', 'number'],
+                'constraints': [models.UniqueConstraint(fields=('robot', 'number'), name='credential_number_once_per_robot')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Event',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('aggregate', models.CharField(help_text='mission:<uuid>, robot:<id>, person:<user id>, site:<id>, brand:<id>', max_length=80)),
+                ('seq', models.PositiveIntegerField()),
+                ('site_id', models.BigIntegerField(help_text='Site that it was about when it happened. A help to find it, not part of what is hashed.', null=True)),
+                ('kind', models.CharField(max_length=60)),
+                ('schema', models.PositiveSmallIntegerField(default=1)),
+                ('data', models.TextField(help_text='JSON, as hashed.')),
+                ('state_from', models.CharField(blank=True, default='', max_length=20)),
+                ('state_to', models.CharField(blank=True, default='', max_length=20)),
+                ('actor_kind', models.CharField(help_text='user, robot, deadline, policy, system', max_length=20)),
+                ('actor_id', models.CharField(blank=True, default='', max_length=80)),
+                ('actor_name', models.CharField(blank=True, default='', help_text='Survives the actor.', max_length=200)),
+                ('cause', models.CharField(blank=True, default='', help_text='message:<msg_id>, request:<id>, deadline:<kind>', max_length=200)),
+                ('trace_id', models.CharField(blank=True, default='', max_length=32)),
+                ('span_id', models.CharField(blank=True, default='', max_length=16)),
+                ('occurred_at', models.DateTimeField(help_text='When it happened, by the clock of who says so.')),
+                ('recorded_at', models.DateTimeField()),
+                ('prev_hash', models.BinaryField(max_length=32)),
+                ('hash', models.BinaryField(max_length=32)),
+            ],
+            options={
+                'ordering': ['id'],
+                'indexes': [models.Index(fields=['recorded_at', 'id'], name='event_recorded'), models.Index(fields=['kind', 'recorded_at'], name='event_kind'), models.Index(condition=models.Q(('actor_kind__in', ['user', 'api'])), fields=['actor_id', 'recorded_at'], name='event_people')],
+                'constraints': [models.UniqueConstraint(fields=('aggregate', 'seq'), name='event_seq_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Command',
+            fields=[
+                ('id', models.UUIDField(default=uuid.uuid4, primary_key=True, serialize=False)),
+                ('order', models.BigIntegerField(db_default=models.Func(models.Value('fleet_command_order'), function='nextval'), help_text='Sending order: ascending.')),
+                ('robot', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='commands', to='fleet.robot')),
+                ('kind', models.CharField(help_text='mission.assign, robot.stop, …', max_length=40)),
+                ('mission', models.UUIDField(null=True)),
+                ('dispatch_no', models.PositiveIntegerField(null=True)),
+                ('body', models.TextField(help_text='The whole JSON message.')),
+                ('state', models.CharField(choices=[('open', 'To be sent'), ('delivered', 'Delivered'), ('withdrawn', 'Withdrawn'), ('dead', 'Dead letter')], default='open', max_length=10)),
+                ('created_at', models.DateTimeField()),
+                ('sent_at', models.DateTimeField(help_text="Set by the link's owner before the first byte leaves.", null=True)),
+                ('delivered_at', models.DateTimeField(null=True)),
+                ('asker', models.TextField(blank=True, default='', help_text='Of a stop that was sent ahead of its hold: who asked, as JSON (`Origin`).')),
+            ],
+            options={
+                'ordering': ['order'],
+                'indexes': [models.Index(condition=models.Q(('state', 'open')), fields=['robot', 'order'], name='command_open'), models.Index(fields=['mission'], name='command_mission'), models.Index(fields=['created_at'], name='command_age')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ['open', 'delivered', 'withdrawn', 'dead'])), name='command_state_known')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Delivery',
+            fields=[
+                ('command', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='delivery', serialize=False, to='fleet.command')),
+                ('tries', models.PositiveIntegerField(default=0)),
+                ('first_at', models.DateTimeField(null=True)),
+                ('last_at', models.DateTimeField(null=True)),
+                ('over', models.CharField(default='', help_text='WebSocket, HTTP', max_length=10)),
+                ('session', models.BigIntegerField(default=0)),
+                ('gateway', models.CharField(default='', help_text='Process that sent it last, host:pid.', max_length=80)),
+                ('error', models.TextField(default='', help_text='Why the last try could not leave; empty when it left.')),
+            ],
+            options={
+                'verbose_name_plural': 'deliveries',
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='Alert',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('cause', models.CharField(help_text='<name>:<subject>; at most one open alert has it.', max_length=160)),
+                ('severity', models.CharField(choices=[('info', 'Info'), ('warning', 'Warning'), ('critical', 'Critical')], max_length=10)),
+                ('subject', models.CharField(help_text='robot:<id>, mission:<uuid>, site:<id> or system', max_length=80)),
+                ('robot_id', models.CharField(default='', help_text='The robot that it concerns, if any.', max_length=64)),
+                ('site', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='alerts', to='fleet.site')),
+                ('text', models.TextField()),
+                ('lasts', models.BooleanField(help_text='Its condition clears it. Otherwise acknowledging does.')),
+                ('urgent', models.BooleanField(default=False, help_text='E-mailed at once, whatever its severity.')),
+                ('opened_at', models.DateTimeField()),
+                ('acknowledged_at', models.DateTimeField(null=True)),
+                ('acknowledged_by', models.CharField(default='', max_length=200)),
+                ('cleared_at', models.DateTimeField(null=True)),
+                ('cleared_by', models.CharField(default='', help_text='Empty when its condition is gone.', max_length=200)),
+                ('cleared_why', models.TextField(default='')),
+                ('version', models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                'ordering': ['-id'],
+                'permissions': [('acknowledge_alert', 'Can acknowledge and clear alerts'), ('silence_alert', 'Can silence alerts of a site or robot')],
+                'indexes': [models.Index(condition=models.Q(('cleared_at', None)), fields=['id'], name='alert_open')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('severity__in', ['info', 'warning', 'critical'])), name='alert_severity_known'), models.UniqueConstraint(condition=models.Q(('cleared_at', None)), fields=('cause',), name='alert_one_open_per_cause')],
+            },
+        ),
+        migrations.CreateModel(
+            name='AlertTally',
+            fields=[
+                ('alert', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='tally', serialize=False, to='fleet.alert')),
+                ('cause', models.CharField(max_length=160)),
+                ('open', models.BooleanField(default=True)),
+                ('count', models.PositiveIntegerField(default=1)),
+                ('last_at', models.DateTimeField()),
+                ('mail_opened', models.BooleanField(default=False, help_text='E-mail about its opening is arranged, or not needed.')),
+                ('mail_cleared', models.BooleanField(default=False, help_text='The same for its end.')),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('mail_opened', False), ('mail_cleared', False), _connector='OR'), fields=['alert'], name='tally_to_mail')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('open', True)), fields=('cause',), name='tally_one_open_per_cause')],
+            },
+        ),
+        migrations.CreateModel(
+            name='AlertMail',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('alert', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='mails', to='fleet.alert')),
+                ('news', models.CharField(choices=[('opened', 'Opened'), ('cleared', 'Cleared')], max_length=10)),
+                ('address', models.CharField(max_length=254)),
+                ('due_at', models.DateTimeField()),
+                ('claimed_until', models.DateTimeField(help_text='Somebody is sending it.', null=True)),
+                ('tries', models.PositiveSmallIntegerField(default=0)),
+                ('sent_at', models.DateTimeField(null=True)),
+                ('error', models.TextField(default='')),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('sent_at', None)), fields=['due_at'], name='alert_mail_due')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('news__in', ['opened', 'cleared'])), name='alertmail_news_known'), models.UniqueConstraint(fields=('alert', 'news', 'address'), name='alert_mail_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Silence',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('site', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='silences', to='fleet.site')),
+                ('robot_id', models.CharField(default='', help_text='Empty: every robot and mission of the site.', max_length=64)),
+                ('why', models.TextField()),
+                ('by', models.CharField(max_length=200)),
+                ('since', models.DateTimeField()),
+                ('until', models.DateTimeField()),
+                ('ended_at', models.DateTimeField(help_text='Ended by a person before its time.', null=True)),
+                ('ended_by', models.CharField(default='', max_length=200)),
+                ('version', models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                'ordering': ['-id'],
+            },
+        ),
+        migrations.CreateModel(
+            name='Outbox',
+            fields=[
+                ('event', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, primary_key=True, serialize=False, to='fleet.event')),
+            ],
+            options={
+                'verbose_name_plural': 'outbox',
+            },
+        ),
+    ]
