@@ -224,9 +224,14 @@ class Driver(Protocol):
     profile: ClassVar[type[Struct]]  # settings of a brand, all with defaults; may be laid over per robot
     timing: ClassVar[Timing]
     strict_sequence: ClassVar[bool]  # its receipts come in order, so a later success proves earlier ones
+    newest: ClassVar[frozenset[str]]  # parts whose messages say everything each: of several that wait the newest counts
 
     def topics(self, robot: Spec) -> Sequence[tuple[str, Literal[0, 1]]]:
         """Filters (and quality of service) of all that this robot sends."""
+        ...
+
+    def commands(self, robot: Spec) -> Sequence[str]:
+        """Topics that this robot is commanded on: what somebody has left there retained raises an alarm."""
         ...
 
     def discovery(self, profile: Any) -> Sequence[str]:
