@@ -331,6 +331,11 @@ def not_taken(msg_id: UUID | str | None, verdict: str, reason: str) -> str:
     return _encode({"type": "ack", "msg_id": msg_id, "verdict": verdict, "reason": reason}).decode()
 
 
+def close(code: int, reason: str) -> str:
+    """Over MQTT, where no socket can be closed: what its close code would say."""
+    return _encode({"type": "close", "code": code, "reason": reason}).decode()
+
+
 def delivered(command: UUID, robot: str, at: datetime) -> tuple[UUID, bytes]:
     """(msg_id, message) for the stream: this robot has acknowledged this command, which may be sent again later."""
     msg_id = uuid.uuid5(command, f"delivered {at.isoformat()}")

@@ -72,6 +72,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     dispatch: Dispatch | None = None
     stopped: bool = False  # a hold says that it stands still
+    applied: dict[int, int] = field(default_factory=dict)  # session → seq, for robots that keep their messages
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -126,7 +127,10 @@ class Say(Struct, frozen=True, kw_only=True):
 
 
 class Tell(Struct, frozen=True, kw_only=True):
-    """Telemetry: may be dropped. The facts: x, y, theta, speed, battery, place; what is not there is not told."""
+    """Telemetry: may be dropped. The facts: x, y, theta, speed, battery, place; what is not there is not told.
+
+    `skew_s`: its clock is so much ahead of the gateway's, where a message tells its time.
+    """
 
     facts: dict[str, Any]
     session: int | None = None
@@ -218,9 +222,10 @@ class Conversation(Protocol):
 class Driver(Protocol):
     """One southbound protocol. Stateless; `converse` makes what holds a robot's newest words."""
 
-    name: ClassVar[str]  # as brands name it
+    contract: ClassVar[int]  # version of this contract that it is written for: the number, not `VERSION`
+    name: ClassVar[str]  # as brands name it, and its entry point
     label: ClassVar[str]  # for people
-    transport: ClassVar[Literal["mqtt", "socket"]]
+    transport: ClassVar[Literal["mqtt", "socket"]]  # socket: its robots may call Drover's own addresses instead
     profile: ClassVar[type[Struct]]  # settings of a brand, all with defaults; may be laid over per robot
     timing: ClassVar[Timing]
     strict_sequence: ClassVar[bool]  # its receipts come in order, so a later success proves earlier ones
