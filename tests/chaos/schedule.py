@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -18,10 +19,11 @@ import redis
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
+from django.utils import timezone
 
 from fleet import actions as fleet_actions
 from fleet.actions import Refused
-from fleet.models import Event, Hold, Robot
+from fleet.models import Command, Event, Hold, Robot
 from missions import actions, invariants
 from missions.models import FINAL, DeadLetter, Direction, Mission
 from telemetry import stream
@@ -58,6 +60,7 @@ class Schedule:
     told: list[str] = field(default_factory=list)  # what was done, in order
     asked: list[tuple[float, str, str]] = field(default_factory=list)  # when, what, of which mission or robot
     planned: dict[UUID, list[oracle.Step]] = field(default_factory=dict)
+    _looks_at: float = 0.0  # time.monotonic()
 
     def run(self) -> list[str]:
         chance = random.Random(self.seed)
@@ -116,8 +119,6 @@ class Schedule:
             self.world[name].start()
         for robot in self.robots:
             self.persist(lambda robot=robot: fleet_actions.release_robot(robot, by=SYSTEM))
-        for mission in self.missions:
-            self.persist(lambda mission=mission: _resume(mission))
 
     def persist(self, what: Callable[[], object], within_s: float = 20.0) -> object:
         """As a person who tries again while the database is away; a refusal is an answer."""
@@ -146,7 +147,18 @@ class Schedule:
     # --- how it ends
 
     def _settled(self) -> bool:
+        self._resume_what_is_paused()
         return not self._unsettled()
+
+    def _resume_what_is_paused(self) -> None:
+        """As a person who looks at the page every second: a robot may say only now that it was stopped before."""
+        if time.monotonic() < self._looks_at:
+            return
+        self._looks_at = time.monotonic() + 1.0
+        connection.close()
+        paused = Mission.objects.filter(pk__in=self.missions, paused_at__isnull=False).exclude(state__in=FINAL)
+        for mission in paused.values_list("pk", flat=True):
+            self.persist(lambda mission=mission: actions.resume_mission(mission, by=SYSTEM))
 
     def _unsettled(self) -> str:
         """What is still under way, in words. A robot that nobody heard of its stop keeps its next mission waiting."""
@@ -159,6 +171,32 @@ class Schedule:
             return f"missions wait: {waiting}"
         missing = self._missing()
         return f"acknowledged, not applied: {sorted(missing)[:5]}" if missing else _backlog()
+
+    def evidence(self, wrong: list[str]) -> list[str]:
+        """All that is known of the missions that `wrong` names, or whose robot it names: words, commands, events."""
+        told = " ".join(wrong)
+        mine = Mission.objects.filter(pk__in=self.missions)
+        return [
+            line
+            for m in mine if m.title in told or str(m.pk) in told or f"'{m.robot_id}'" in told
+            for line in (*self._words_about(m), *_commands_about(m), *_events_of(m))
+        ]  # fmt: skip
+
+    def _words_about(self, mission: Mission) -> Iterator[str]:
+        rows = {str(row.msg_id): row for row in ProcessedMessage.objects.filter(robot_id=mission.robot_id)}
+        began = mission.dispatched_at or timezone.now()
+        yield f"--- {mission.title}, {mission.pk}: what {mission.robot_id} said, as it noted it"
+        for what, robot, msg_id, *about in self._notes():
+            row = rows.get(msg_id)
+            if robot == mission.robot_id and about and (row is None or row.received_at >= began):
+                came = (
+                    f"{row.session}/{row.seq} {row.received_at:%T.%f} {row.verdict}, applied as {row.pk}"
+                    if row
+                    else "never applied"
+                )
+                yield f"{msg_id} {what} {about}: {came}"
+
+    # --- notes
 
     def _notes(self) -> list[list]:
         """Of whole lines."""
@@ -192,9 +230,11 @@ class Schedule:
         return wrong
 
     def figures(self) -> dict[str, int]:
-        """How the missions ended, and how many messages were acknowledged on this world so far."""
+        """How the missions ended, how many by a word that others had overtaken; messages acknowledged on this world so far."""
         ended = Counter(Mission.objects.filter(pk__in=self.missions).values_list("state", flat=True))
-        return {**ended, "acknowledged": sum(line[0] == "stored" for line in self._notes())}
+        overtaken = sum(life.story.until > life.end.ended_at for life in self._lives() if life.end.ended_at)
+        acknowledged = sum(line[0] == "stored" for line in self._notes())
+        return {**ended, "overtaken": overtaken, "acknowledged": acknowledged}
 
     def _finished_but_aborted(self) -> list[str]:
         """A robot's "finished" that was acknowledged decides, unless a person had ended the mission before."""
@@ -212,19 +252,24 @@ class Schedule:
 
     def _lives(self) -> Iterator[Life]:
         """What was planned, said and asked about each mission that was dispatched, and what became of it."""
-        received = {str(pk): at.timestamp() for pk, at in ProcessedMessage.objects.values_list("msg_id", "received_at")}
-        words = [line for line in self._notes() if line[0] == "said" and line[2] in received]
+        rows = {str(row.msg_id): row for row in ProcessedMessage.objects.all()}
+        words = [line for line in self._notes() if line[0] == "said" and line[2] in rows]
         for mission in Mission.objects.filter(pk__in=self.missions, dispatched_at__isnull=False):
+            counted = _counted(mission, rows)
+            said, late = [], []
+            for line in words:
+                if line[1] == mission.robot_id:
+                    row = rows[line[2]]
+                    word = _said(line, row.received_at.timestamp(), str(mission.pk))
+                    (said if counted(row) else late).append(word)
             ended = mission.ended_at.timestamp() if mission.ended_at else time.time()
-            mine = [line for line in words if line[1] == mission.robot_id]
-            said = sorted((_said(line, received[line[2]], str(mission.pk)) for line in mine), key=lambda one: one.at)
             asked = [
                 oracle.Asked(at, what) for at, what, whose in self.asked if whose in (str(mission.pk), mission.robot_id)
             ]
             story = oracle.Life(
-                steps=self.planned[mission.pk], mission_s=mission.timeout_s, until=ended, asked=asked,
-                dispatched_at=mission.dispatched_at.timestamp(), said=[one for one in said if one.at <= ended],
-                late=[one for one in said if one.at > ended],
+                steps=self.planned[mission.pk], mission_s=mission.timeout_s, asked=asked,
+                until=max([ended, *(word.at for word in said)]), dispatched_at=mission.dispatched_at.timestamp(),
+                said=sorted(said, key=_when), late=sorted(late, key=_when),
             )  # fmt: skip
             yield Life(mission.title, story, _end(mission))
 
@@ -240,6 +285,25 @@ class Schedule:
         eventually(
             lambda: set(Robot.objects.values_list("presence", flat=True)) == {"online"}, SETTLE_S, "all are online"
         )
+
+
+_when = attrgetter("at")
+
+
+def _counted(mission: Mission, rows: dict[str, ProcessedMessage]) -> Callable[[ProcessedMessage], bool]:
+    """Was a word applied before the mission ended? That decides what it knew, not when the word was received.
+
+    What a worker was still handed after another had taken over is applied up to a second late: a mission whose last
+    word that is ends at a time before the words that it had overtaken.
+    """
+    ends = ("mission.succeeded", "mission.aborted")
+    end = Event.objects.filter(aggregate=f"mission:{mission.pk}", kind__in=ends).first()
+    if end is None:
+        return lambda row: True
+    kind, _, msg_id = end.cause.partition(":")
+    if kind == "message" and msg_id in rows:
+        return lambda row: row.pk <= rows[msg_id].pk
+    return lambda row: row.applied_at <= end.recorded_at
 
 
 _WORDS = {f"mission.step_{what}": what for what in ("completed", "failed", "started")}
@@ -271,9 +335,20 @@ def _end(mission: Mission) -> oracle.End:
     )  # fmt: skip
 
 
-def _resume(mission: UUID) -> None:
-    if Mission.objects.filter(pk=mission, paused_at__isnull=False).exists():
-        actions.resume_mission(mission, by=SYSTEM)
+def _commands_about(mission: Mission) -> Iterator[str]:
+    yield f"--- {mission.title}: commands"
+    commands = Command.objects.filter(robot=mission.robot_id, created_at__gte=mission.created_at).order_by("created_at")
+    for c in commands:
+        times = (f"{at:%T.%f}" if at else "-" for at in (c.created_at, c.sent_at, c.delivered_at))
+        yield f"{c.pk} {c.kind} {c.state} made, sent, delivered {' '.join(times)} {c.body}"
+
+
+def _events_of(mission: Mission) -> Iterator[str]:
+    yield f"--- {mission.title}: events"
+    names = [f"mission:{mission.pk}", f"robot:{mission.robot_id}"]
+    events = Event.objects.filter(aggregate__in=names, recorded_at__gte=mission.created_at).order_by("id")
+    for e in events:
+        yield f"{e.aggregate[:12]} {e.seq} {e.recorded_at:%T.%f} {e.kind} {e.state_from}>{e.state_to} {e.cause} {e.data}"
 
 
 def _backlog() -> str:

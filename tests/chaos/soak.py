@@ -1,7 +1,8 @@
 """Runs chaos schedules against a site of its own: `python -m tests.chaos.soak --seed 1 --count 500`.
 
-One JSON line per schedule on stdout; the first that fails ends it with exit code 1 and its seed. The same seed brings
-about the same trouble again (not the same races: the machine has its own pace).
+One JSON line per schedule on stdout; the first that fails ends it with exit code 1 and its seed, and says on stderr all that is
+known of the missions concerned. The same seed brings about the same trouble again (not the same races: the machine has its own
+pace).
 """
 
 import argparse
@@ -109,7 +110,7 @@ def run(seeds: list[int], ends: float, args: argparse.Namespace) -> int:
                     with args.log.open("a") as log:
                         log.write(json.dumps(line) + "\n")
                 if wrong:
-                    _show(world, seed)
+                    _show(world, schedule, wrong)
                     return place  # what went wrong may last: the next ones begin in a new world
                 schedule.clear_up()
         finally:
@@ -129,8 +130,13 @@ def _figures(schedule: Any) -> dict[str, int]:
         return {}
 
 
-def _show(world: World, seed: int) -> None:
-    print(f"schedule {seed} failed; the ends of the logs follow", file=sys.stderr)
+def _show(world: World, schedule: Any, wrong: list[str]) -> None:
+    seed = schedule.seed
+    print(f"schedule {seed} failed; what is known of its missions and the ends of the logs follow", file=sys.stderr)
+    try:
+        print(*schedule.evidence(wrong), sep="\n", file=sys.stderr)
+    except Exception:  # the database may be what has failed
+        traceback.print_exc()
     for name in world.children:
         print(f"--- {name}\n{world.log_of(name)[-3000:]}", file=sys.stderr)
 
