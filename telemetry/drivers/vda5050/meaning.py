@@ -1,11 +1,25 @@
-"""What a state means for the site: mode, faults, whether an order can be taken, what was rejected, telemetry. All pure."""
+"""What a robot's words mean for the site: mode, faults, what hinders an order, what was rejected, telemetry. All pure."""
 
+import math
+import re
 from typing import Any, Literal, NamedTuple
 
-from telemetry.drivers.vda5050.picture import Battery, Factsheet, Picture, Position, Velocity
+from telemetry.drivers.vda5050.picture import ActionState, Battery, Factsheet, Issue, Picture, Position, Velocity
 from telemetry.drivers.vda5050.profile import Profile
 
 Mode = Literal["idle", "running", "charging", "paused", "fault", "manual"]
+
+AUTOMATIC = ("AUTOMATIC", "SEMIAUTOMATIC", "")  # some robots never say; then it is taken for automatic
+ESSENTIAL = frozenset((
+    "orderId", "nodeStates", "actionStates", "driving", "operatingMode", "safetyState", "safetyState.eStop", "errors",
+))  # fmt: skip
+INSTANT = frozenset((
+    "cancelOrder", "startPause", "stopPause", "stateRequest", "factsheetRequest", "logReport", "initPosition",
+    "enableMap", "downloadMap", "deleteMap", "stopCharging",
+))  # fmt: skip
+_MOST_TEXT = 500
+_FURTHEST_M = 1e7
+_WIRE_VERSION = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}\Z")
 
 
 class Fault(NamedTuple):
@@ -23,53 +37,178 @@ class Hindrance(NamedTuple):
     text: str
 
 
+def unreadable(picture: Picture) -> str:
+    """Name of a field on which mode, faults and receipts depend, and which could not be read; empty when there is none."""
+    return next((one.field for one in picture.wrong if one.field in ESSENTIAL), "") if picture.wrong else ""
+
+
 def mode(picture: Picture) -> Mode | None:
     """None: what it depends on could not be read, so nothing may be said."""
-    raise NotImplementedError
+    if unreadable(picture):
+        return None
+    if picture.operating_mode not in AUTOMATIC:
+        return "manual"
+    if _stopped(picture) or any(issue.level == "FATAL" for issue in picture.errors):
+        return "fault"
+    if picture.paused:
+        return "paused"
+    if picture.battery.charging and not picture.driving:
+        return "charging"
+    return "running" if busy(picture) else "idle"
 
 
-def faults(picture: Picture) -> tuple[Fault, ...]:
-    """Fatal errors, emergency stop, protective field; one per code."""
-    raise NotImplementedError
+def faults(picture: Picture) -> tuple[Fault, ...] | None:
+    """Fatal errors, emergency stop, protective field; one per code. None: they could not be read, so none is over."""
+    if unreadable(picture):
+        return None
+    found = []
+    if picture.e_stop not in ("", "NONE"):
+        by_itself = picture.e_stop == "AUTOACK"
+        ends = "ends by itself" if by_itself else f"{_words(picture.e_stop)}: somebody has to release it"
+        found.append(Fault("eStop", f"Emergency stop, {ends}.", danger=not by_itself))
+    if picture.field_violation:
+        found.append(Fault("fieldViolation", "Something is in its protective field."))
+    return (*found, *_named(picture, fatal=True))
 
 
 def warnings(picture: Picture) -> tuple[Fault, ...]:
     """Errors that are no faults: named in the same form."""
-    raise NotImplementedError
+    return _named(picture, fatal=False)
 
 
 def hindrance(picture: Picture) -> Hindrance | None:
     """None: it can take a new order."""
-    raise NotImplementedError
+    if field := unreadable(picture):
+        return Hindrance("unreadable", f"its state cannot be read: {field}")
+    if picture.operating_mode not in AUTOMATIC:
+        return Hindrance("manual", f"it is in mode {_words(picture.operating_mode)}")
+    if told := faults(picture):
+        return Hindrance("fault", told[0].text)
+    if picture.position is not None and not picture.position.initialised:
+        return Hindrance("lost", "it does not know where it is")
+    if picture.paused:
+        return Hindrance("paused", "it is paused")
+    if busy(picture):
+        return Hindrance("busy", f"it is still busy with {_words(picture.order_id) or 'something'}")
+    if picture.battery.charging:
+        return Hindrance("charging", "it is charging")
+    return None
 
 
 def busy(picture: Picture) -> bool:
     """It drives, has nodes before it, or an action that has not ended."""
-    raise NotImplementedError
+    return (
+        picture.driving
+        or any(_open(action) for action in picture.actions.values())
+        or bool(picture.node_states and ahead(picture))
+    )
+
+
+def ahead(picture: Picture) -> int:
+    """How many nodes of its order are before it.
+
+    By the standard all that nodeStates holds. Some robots leave reached nodes there: those up to the node that the robot
+    names as its last one do not count. The last node of an earlier order counts for nothing.
+    """
+    reached = None
+    for node in picture.node_states:
+        told = picture.last_node_sequence
+        if node.id == picture.last_node_id and (told is None or told == node.sequence) and node.sequence is not None:
+            reached = node.sequence
+    if reached is None:
+        return len(picture.node_states)
+    return sum(node.sequence is None or node.sequence > reached for node in picture.node_states)
 
 
 def rejected(picture: Picture, order_id: str, update: int = 0) -> str:
     """In the robot's words, when it says that it has not taken this order (or this update of it); else empty."""
-    raise NotImplementedError
+    if picture.order_id == order_id and picture.order_update_id >= update:
+        return ""
+    for issue in picture.errors:
+        if issue.names(order_id):
+            updates = [value for key, value in issue.references if key.lower() == "orderupdateid"]
+            if not updates or str(update) in updates:
+                return words(issue)
+    return ""
 
 
 def refused_action(picture: Picture, action_id: str) -> str:
     """In the robot's words, when an error names this action; else empty. What `actions` says of it outranks this."""
-    raise NotImplementedError
+    return next((words(issue) for issue in picture.errors if issue.names(action_id)), "")
+
+
+def words(issue: Issue) -> str:
+    """An error in the robot's words: its type and what it says of it."""
+    return _words(": ".join(part for part in (issue.type, issue.description) if part)) or "error without a type"
 
 
 def telemetry(
     position: Position | None, velocity: Velocity | None = None, battery: Battery | None = None, place: str = ""
 ) -> dict[str, Any]:
-    """The facts of `contract.Tell`; empty when there is nothing to tell."""
-    raise NotImplementedError
+    """The facts of `contract.Tell`; empty when there is nothing to tell. A robot that is lost tells no pose."""
+    facts: dict[str, Any] = {}
+    if position is not None and position.initialised and abs(position.x) <= _FURTHEST_M >= abs(position.y):
+        facts["x"], facts["y"] = position.x, position.y
+        if abs(position.theta) <= _FURTHEST_M:
+            facts["theta"] = position.theta
+    if velocity is not None and (speed := math.hypot(velocity.vx, velocity.vy)) <= _FURTHEST_M:
+        facts["speed"] = speed
+    if battery is not None and battery.charge is not None and 0 <= battery.charge <= 100:
+        facts["battery"] = battery.charge
+    if place:
+        facts["place"] = place
+    return facts
 
 
 def capabilities(factsheet: Factsheet, profile: Profile) -> frozenset[str] | None:
-    """As `contract.Offers` has them. None: the factsheet does not say, so the brand's list holds."""
-    raise NotImplementedError
+    """As `contract.Offers` has them. None: the factsheet does not say, so the brand's list holds.
+
+    Every robot that takes orders drives, and waits (we hold the next node back where it has no action for it).
+    """
+    if factsheet.actions is None or not profile.capabilities_from_factsheet:
+        return None
+    anywhere = {action.type for action in factsheet.actions}
+    own = {action.type for action in factsheet.actions if not action.scopes or "NODE" in action.scopes}
+    offered = {"navigate", "wait"}
+    offered |= {command for command, name in (("pick", profile.pick), ("drop", profile.drop)) if name in own}
+    offered |= {"charge"} if profile.start_charging in anywhere else set()
+    taken = INSTANT | {profile.pick, profile.drop, profile.wait, profile.start_charging, profile.stop_charging}
+    return frozenset(offered | {f"custom:{name}" for name in own - taken})
+
+
+def pauses(factsheet: Factsheet) -> bool | None:
+    """Whether it can be paused; None: the factsheet does not say."""
+    if factsheet.actions is None:
+        return None
+    return any(action.type == "startPause" for action in factsheet.actions)
 
 
 def version(picture: Picture | None, profile: Profile) -> str:
     """Which version we write to it: the profile's, else its own, else 2.0.0."""
-    raise NotImplementedError
+    own = picture.version if picture is not None else ""
+    return profile.version or (own if _WIRE_VERSION.match(own) else "2.0.0")
+
+
+def _stopped(picture: Picture) -> bool:
+    return picture.field_violation or picture.e_stop not in ("", "NONE")
+
+
+def _open(action: ActionState) -> bool:
+    """It keeps the robot from a new order. An instant action does so only while it runs: some robots leave them waiting."""
+    if action.ended:
+        return False
+    return action.status != "WAITING" or action.type not in INSTANT
+
+
+def _named(picture: Picture, *, fatal: bool) -> tuple[Fault, ...]:
+    found: dict[str, Fault] = {}
+    for issue in picture.errors:
+        if (issue.level == "FATAL") is fatal:
+            code = _words(issue.type)[:200] or "error"
+            if code not in found:
+                found[code] = Fault(code, words(issue))
+    return tuple(found.values())
+
+
+def _words(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "…"

@@ -133,5 +133,6 @@ class Factsheet(Struct, frozen=True, kw_only=True):
     series: str = ""
     actions: tuple[OwnAction, ...] | None = None
     max_id_length: int | None = None
+    numeric_ids: bool = False
     max_nodes: int | None = None
     wrong: tuple[Complaint, ...] = ()
