@@ -125,7 +125,7 @@ def _complaints(world: World, name: str) -> str:
 
 def _figures(schedule: Any) -> dict[str, int]:
     try:
-        return schedule.figures()
+        return schedule.judge.figures()
     except Exception:  # it has failed anyhow
         return {}
 
@@ -134,7 +134,7 @@ def _show(world: World, schedule: Any, wrong: list[str]) -> None:
     seed = schedule.seed
     print(f"schedule {seed} failed; what is known of its missions and the ends of the logs follow", file=sys.stderr)
     try:
-        print(*schedule.evidence(wrong), sep="\n", file=sys.stderr)
+        print(*schedule.judge.evidence(wrong), sep="\n", file=sys.stderr)
     except Exception:  # the database may be what has failed
         traceback.print_exc()
     for name in world.children:

@@ -9,7 +9,7 @@ import pytest
 from missions.models import Mission
 from telemetry.stream import partition_of
 from telemetry.worker import LOOK_S
-from tests.chaos.schedule import Schedule
+from tests.chaos.judging import Judge
 from tests.model import oracle
 from tests.telemetry.robots_talk import say, whole_life, work
 
@@ -45,9 +45,7 @@ def judged(dispatched, tmp_path):
     def judge(lines: list[dict]) -> list[str]:
         (tmp_path / "robots-ws.notes").write_text("".join(f"{note(line)}\n" for line in lines))
         world = SimpleNamespace(folder=tmp_path, children={})
-        schedule = Schedule(1, world, dispatched.site_id, ["RB-001"], missions=[dispatched.pk])
-        schedule.planned[dispatched.pk] = [oracle.Step(60)] * 3
-        return schedule.judge()
+        return Judge(world, [dispatched.pk], {dispatched.pk: [oracle.Step(60)] * 3}).wrong()
 
     return judge
 
