@@ -15,11 +15,13 @@ from django.db.models import Q
 from django.utils import timezone
 from psycopg.errors import LockNotAvailable
 
+from fleet import addresses
 from fleet import decide as rules
 from fleet.commands import command
 from fleet.commit import Conflict, commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import ROBOT_ID, Brand, Command, CommandState, Event, Robot, RobotCredential, Site
+from fleet.refusals import Refused as Refused
 
 MAX_REASON = 500  # characters
 LONGEST_HOLD = timedelta(days=366)
@@ -29,18 +31,26 @@ WAIT_MS = 50  # for a row that somebody holds, before the next one has its turn
 GIVE_UP_S = 5.0
 
 
-class Refused(ValueError):
-    """It cannot be done, and the text says why and what to do next."""
-
-
-def enrol_robot(*, id: str, name: str, site: Site | int, brand: Brand | int, by: Origin) -> Robot:
-    """Make a robot known."""
+def enrol_robot(
+    *,
+    id: str,
+    name: str,
+    site: Site | int,
+    brand: Brand | int,
+    address: str = "",
+    profile: dict[str, Any] | None = None,
+    by: Origin,
+) -> Robot:
+    """Make a robot known. `profile`: settings of its driver in which it is not as its brand."""
     if not re.fullmatch(ROBOT_ID, id):
         raise Refused("A robot id has 1 to 64 letters, digits, dots, dashes or underscores.")
     change = new(AGGREGATES["robot"], id)
     try:
         with transaction.atomic():
-            _tell(change, rules.Enrol(_text(name or id), _pk(site), _pk(brand)), by, timezone.now())
+            addresses.alone()
+            address, profile = addresses.checked(id, _brand(brand), address, profile or {})
+            fact = rules.Enrol(_text(name or id), _pk(site), _pk(brand), address, profile)
+            _tell(change, fact, by, timezone.now())
     except IntegrityError as error:  # its history begins with event 1, and that is there already
         if not Robot.objects.filter(pk=id).exists():
             raise
@@ -48,9 +58,44 @@ def enrol_robot(*, id: str, name: str, site: Site | int, brand: Brand | int, by:
     return change.row  # type: ignore[no-any-return]
 
 
-def edit_robot(robot_id: str, *, name: str, site: Site | int, brand: Brand | int, by: Origin) -> None:
-    """Change name, site or brand."""
-    _change(robot_id, rules.Edit(_text(name), _pk(site), _pk(brand)), by)
+def edit_robot(
+    robot_id: str,
+    *,
+    name: str,
+    site: Site | int,
+    brand: Brand | int,
+    address: str | None = None,
+    profile: dict[str, Any] | None = None,
+    by: Origin,
+) -> None:
+    """Change name, site, brand, address, or settings. None: as it is, as far as the brand knows such a thing."""
+    new: dict[str, Any] = {"name": _text(name), "site_id": _pk(site), "brand_id": _pk(brand)}
+
+    def fact(change: Change) -> rules.Edit:
+        row, told = change.row, dict(new)
+        other = row.brand_id != told["brand_id"]
+        addresses.alone()
+        of = _brand(new["brand_id"])
+        keeps = address is not None or not other or addresses.has_any(of)
+        told["address"], told["profile"] = addresses.checked(
+            row.pk, of, (row.address if address is None else address) if keeps else "",
+            (({} if other else row.profile) if profile is None else profile),
+        )  # fmt: skip
+        return rules.Edit(told, _edited(row, told))
+
+    _change(robot_id, fact, by)
+
+
+def _edited(row: Any, new: dict[str, Any]) -> dict[str, str]:
+    """Column → what becomes of it, in words."""
+    site, brand = Site.objects.filter(pk=new["site_id"]).first(), Brand.objects.filter(pk=new["brand_id"]).first()
+    return {
+        "name": f"name {row.name} → {new['name']}",
+        "site_id": f"site {row.site} → {site}",
+        "brand_id": f"brand {row.brand} → {brand}",
+        "address": f"address {row.address or 'none'} → {new['address'] or 'none'}",
+        "profile": "settings of its driver",
+    }
 
 
 def set_maintenance(robot_id: str, *, why: str, until: datetime | None = None, by: Origin) -> None:
@@ -79,7 +124,12 @@ def retire_robot(robot_id: str, *, by: Origin) -> None:
 
 def reinstate_robot(robot_id: str, *, by: Origin) -> None:
     """Bring a retired robot back."""
-    _change(robot_id, rules.Reinstate(), by)
+
+    def fact(change: Change) -> rules.Reinstate:
+        addresses.check_again(change)
+        return rules.Reinstate()
+
+    _change(robot_id, fact, by)
 
 
 def stop_robots(robot_ids: Iterable[str], *, by: Origin, why: str = "") -> dict[str, str]:
@@ -273,6 +323,13 @@ def _send_ahead(robot_ids: list[str], why: str, by: Origin) -> None:
 
 def _in_service(site_id: int) -> list[str]:
     return list(Robot.objects.filter(site=site_id, retired_at=None).values_list("pk", flat=True))
+
+
+def _brand(brand: Brand | int) -> Brand:
+    found = brand if isinstance(brand, Brand) else Brand.objects.filter(pk=brand).first()
+    if found is None:
+        raise Refused(f"brand: There is no brand {brand}. Choose one of the list.")
+    return found
 
 
 def _pk(thing: Any) -> int:

@@ -5,12 +5,13 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from fleet import addresses, drivers
 from fleet import site_rules as rules
 from fleet.actions import Refused
 from fleet.columns import checked_name, next_pk, whole
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, KINDS, Change, Origin
-from fleet.models import Brand, OfflinePolicy
+from fleet.models import Brand, OfflinePolicy, Robot
 
 DAY_S = 86_400
 TIMINGS = ("suspect_after_s", "offline_after_s", "abandon_after_s")
@@ -20,9 +21,12 @@ YES_NO = ("strict_sequence", "idle_cancel")
 
 
 def create_brand(name: str, *, by: Origin, **columns: Any) -> Brand:
-    """A new brand; columns that are not given have the model's defaults."""
+    """A new brand; columns that are not given are as usual for its driver."""
     fields = {f.name: f for f in Brand._meta.concrete_fields}
     told = {c: fields[c].get_default() for c in sorted(KINDS["brand.created"].sets)} | columns | {"name": name}
+    usual = drivers.named(told["driver"])
+    told |= {c: v for c, v in usual.timing.items() if c not in columns}
+    told["strict_sequence"] = columns.get("strict_sequence", usual.strict_sequence)
     change = new(AGGREGATES["brand"], next_pk(Brand))
     with transaction.atomic():
         _tell(change, told, by)
@@ -35,7 +39,18 @@ def edit_brand(brand_id: int, *, by: Origin, **columns: Any) -> None:
         found = load(AGGREGATES["brand"], [brand_id])
         if brand_id not in found:
             raise Refused(f"There is no brand {brand_id}.")
+        if columns.get("driver", found[brand_id].row.driver) != found[brand_id].row.driver:
+            _check_unused(brand_id)
         _tell(found[brand_id], columns, by)
+
+
+def _check_unused(brand_id: int) -> None:
+    """Addresses and settings of robots mean something in their own driver's words only."""
+    addresses.alone()
+    if used := Robot.objects.filter(brand=brand_id, retired_at=None).count():
+        raise Refused(
+            f"driver: {used} robot{'' if used == 1 else 's'} of this brand are in service, and speak as they do. Make another brand."
+        )
 
 
 def _tell(change: Change, columns: dict[str, Any], by: Origin) -> None:
@@ -57,6 +72,14 @@ def _checked(row: Brand, columns: dict[str, Any]) -> dict[str, Any]:
         known[column] = checked_name(column, known[column])
     if len(known.get("driver", "")) > 40:
         raise Refused("driver: At most 40 characters.")
+    driver = known.get("driver", row.driver)
+    installed = drivers.known()
+    if installed and driver not in installed and (not row.version or driver != row.driver):
+        raise Refused(f"driver: There is none of that name. Choose one of {', '.join(installed)}.")
+    if "profile" in known:
+        known["profile"] = addresses.checked_profile(known["profile"])
+    if "profile" in known or driver != row.driver:
+        addresses.check_settings(drivers.named(driver), known.get("profile", row.profile))
     if "capabilities" in known:
         known["capabilities"] = [checked_name("capabilities", c) for c in known["capabilities"]]
     for column in set(TIMINGS) & known.keys():

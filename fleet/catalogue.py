@@ -34,15 +34,17 @@ AGGREGATES["robot"] = Aggregate(
 
 _WORD = "word_session word_seq"
 
-kind("robot.enrolled", "Enrolled as {name}", "name site_id brand_id")
-kind("robot.edited", "Edited", "name site_id brand_id")
+_ROBOT = "name site_id brand_id address profile"
+kind("robot.enrolled", "Enrolled as {name}", _ROBOT)
+kind("robot.edited", "Edited: {what}", f"{_ROBOT} capabilities", notes="what")
+kind("robot.capabilities_told", "Says that it can {can}", "capabilities", notes="can")
 kind("robot.retired", "Retired", "retired_at")
 kind("robot.reinstated", "Back in service", "retired_at")
 kind("robot.mode_changed", "Now {mode}", f"mode mode_since {_WORD}")
 kind("robot.mode_confirmed", "Still the same", _WORD)
 kind("robot.presence_changed", "Link: {presence}", "presence presence_since", notes="last_received_at")
-kind("robot.faulted", "Fault: {fault}", f"fault mode mode_since {_WORD}", notes="danger code")
-kind("robot.fault_cleared", "Fault cleared", f"fault mode mode_since {_WORD}")
+kind("robot.faulted", "Fault: {fault}", f"fault faults mode mode_since {_WORD}", notes="danger code kind_word")
+kind("robot.fault_cleared", "Fault cleared", f"fault faults mode mode_since {_WORD}")
 kind("robot.hold_opened", "Hold {kind_word}{until_word}: {why}", "holds.kind holds.why holds.by holds.since holds.until "
      "holds.mission holds.dispatch_no holds.asked_at holds.question stop_due_at hold_due_at", notes="kind_word why until_word")  # fmt: skip
 kind("robot.hold_changed", "Hold {kind_word} until {until_word}: {why}", "holds.why holds.until hold_due_at",
@@ -103,7 +105,7 @@ kind("site.map_placed", "Map moved: {what}", _MAP, notes="what")
 kind("site.map_removed", "Map removed", "map_sha256 map_width map_height")
 
 _BRAND = (
-    "name driver capabilities suspect_after_s offline_after_s abandon_after_s charge_below_pct charge_until_pct accept_s "
+    "name driver profile capabilities suspect_after_s offline_after_s abandon_after_s charge_below_pct charge_until_pct accept_s "
     "accept_tries undelivered_s finish_s answer_s stop_s paused_long_s step_timeouts mission_timeout_s offline_policy "
     "strict_sequence stops_after_silence_s idle_cancel"
 )

@@ -1,7 +1,7 @@
 """What a fact means for a robot: pure rules from a fact to recorded events and commands."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -82,14 +82,28 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Enrol:
+    """`profile`: settings of its driver, laid over its brand's."""
+
     name: str
     site_id: int
     brand_id: int
+    address: str = ""
+    profile: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Edit(Enrol):
-    pass
+class Edit:
+    """Columns with their new values. `words`: what that is, for people."""
+
+    columns: dict[str, Any]
+    words: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What the robot says it can do, sorted: command types, and `custom:<name>` for each custom one."""
+
+    capabilities: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +235,27 @@ def _seen(change: Change, fact: Seen, now: datetime) -> Verdict:
 
 
 def _enrol(change: Change, fact: Enrol, now: datetime) -> Verdict:
-    change.record("robot.enrolled", name=fact.name, site_id=fact.site_id, brand_id=fact.brand_id)
+    change.record("robot.enrolled", **asdict(fact))
     return Verdict.APPLIED
 
 
 def _edit(change: Change, fact: Edit, now: datetime) -> Verdict:
-    new = {"name": fact.name, "site_id": fact.site_id, "brand_id": fact.brand_id}
-    changed = {column: value for column, value in new.items() if getattr(change.row, column) != value}
+    """Under another address or brand it is another machine: what it said it can do holds no longer."""
+    changed = {column: value for column, value in fact.columns.items() if getattr(change.row, column) != value}
     if not changed:
         return Verdict.REDUNDANT
-    change.record("robot.edited", **changed)
+    what = "; ".join(fact.words.get(column, column) for column in changed)
+    if changed.keys() & {"address", "brand_id"} and change.row.capabilities is not None:
+        changed["capabilities"] = None
+    change.record("robot.edited", **changed, what=what)
+    return Verdict.APPLIED
+
+
+def _offers(change: Change, fact: Offers, now: datetime) -> Verdict:
+    if change.row.capabilities == fact.capabilities:
+        return Verdict.REDUNDANT
+    can = ", ".join(fact.capabilities) or "nothing"
+    change.record("robot.capabilities_told", capabilities=fact.capabilities, can=can)
     return Verdict.APPLIED
 
 
@@ -397,6 +422,7 @@ _RULES: dict[type, Callable[[Change, Any, datetime], Verdict]] = {
     Seen: _seen,
     Enrol: _enrol,
     Edit: _edit,
+    Offers: _offers,
     Retire: _retire,
     Reinstate: _reinstate,
     HoldBack: _hold_back,

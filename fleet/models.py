@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import F, Func, Q, Value
 
 ROBOT_ID = r"[A-Za-z0-9._-]{1,64}"
+MAX_ADDRESS = 200  # characters
 
 
 def one_of(field: str, choices: type[models.TextChoices], *, blank: bool = False) -> models.CheckConstraint:
@@ -201,6 +202,7 @@ class Brand(models.Model):
 
     name = models.CharField(max_length=200, unique=True, validators=[no_nul])
     driver = models.CharField(max_length=40, default="native")
+    profile = models.JSONField(default=dict, blank=True, help_text="Settings of its driver that are not as usual.")
     capabilities = models.JSONField(default=list, help_text="Command types that these robots can do, as a list.")
     suspect_after_s = models.PositiveIntegerField("suspect after (s)", default=9)
     offline_after_s = models.PositiveIntegerField("offline after (s)", default=20)
@@ -327,11 +329,18 @@ class Robot(models.Model):
     name = models.CharField(max_length=200, validators=[no_nul])
     site = models.ForeignKey(Site, models.PROTECT, related_name="robots")
     brand = models.ForeignKey(Brand, models.PROTECT, related_name="robots")
+    address = models.CharField(
+        max_length=MAX_ADDRESS, default="", blank=True, validators=[no_nul],
+        help_text="What it calls itself on the wire, where that is not its id.",
+    )  # fmt: skip
+    profile = models.JSONField(default=dict, blank=True, help_text="Settings of its driver, laid over its brand's.")
+    capabilities = models.JSONField(null=True, help_text="What it says it can do, as a list. Null: what its brand can.")
     mode = models.CharField(max_length=20, choices=Mode.choices, default=Mode.UNKNOWN)
     mode_since = models.DateTimeField(null=True)
     presence = models.CharField(max_length=20, choices=Presence.choices, default=Presence.UNKNOWN)
     presence_since = models.DateTimeField(null=True)
-    fault = models.TextField(default="", help_text="What the robot says is wrong; empty when nothing is.")
+    fault = models.TextField(default="", help_text="What the robot says is wrong, in words; empty when nothing is.")
+    faults = models.JSONField(default=list, help_text="What is wrong, one by one, and what was (fleet/faults.py).")
     word_session = models.BigIntegerField(default=0, help_text="Session of the newest robot.state / fault / stopped.")
     word_seq = models.BigIntegerField(default=0)
     retired_at = models.DateTimeField(null=True)
@@ -344,6 +353,7 @@ class Robot(models.Model):
         ordering = ["id"]
         indexes = [
             models.Index(fields=["next_due_at"], condition=Q(next_due_at__isnull=False), name="robot_next_due"),
+            models.Index(fields=["address"], condition=~Q(address=""), name="robot_address"),
         ]
         permissions = [
             ("stop_robot", "Can stop robots"),

@@ -7,6 +7,11 @@ from typing import Any
 
 from fleet.commit import Conflict
 
+
+class Refused(ValueError):
+    """It cannot be done, and the text says why and what to do next."""
+
+
 MOVED_ON = "Somebody changed it at the same moment: look at it again, then repeat."
 NO_FIELD = {"nodes"}  # columns that forms have no field of that name for
 

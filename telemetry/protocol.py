@@ -6,6 +6,7 @@ Robots, gateways, the worker and the documentation read the same tables. Imports
 import math
 import re
 import uuid
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
@@ -16,6 +17,7 @@ from msgspec import Meta, Struct, field
 VERSION = 1
 MAX_BYTES = 64 * 1024  # one message, as UTF-8
 HEARTBEAT_S = 3
+MOST_OFFERED = 200  # capabilities that one robot may name
 
 COME_BACK, NO_HELLO, UNAUTHORISED, REPLACED = 4012, 4400, 4401, 4409  # close codes
 
@@ -100,6 +102,12 @@ class Delivered(Struct, frozen=True):
     command: UUID
 
 
+class Offered(Struct, frozen=True):
+    """A robot says what it can do: command types, and `custom:<name>` for each custom one. Written by gateways."""
+
+    capabilities: Annotated[tuple[Word, ...], Meta(max_length=MOST_OFFERED)]
+
+
 class Type(NamedTuple):
     """One line of the table: its channel, which of its envelope fields must be filled, the form of its data."""
 
@@ -128,7 +136,10 @@ TYPES = {
     "robot.heartbeat": Type("lossy", (), Heartbeat),
     "robot.telemetry": Type("lossy", (), Telemetry),
 }
-INTERNAL = {"command.delivered": Type("critical", (), Delivered)}  # session 0: no robot has it
+INTERNAL = {  # session 0: no robot has it
+    "command.delivered": Type("critical", (), Delivered),
+    "robot.capabilities": Type("critical", (), Offered),
+}
 
 COMMANDS = (
     "mission.assign", "mission.pause", "mission.resume", "mission.cancel", "mission.retry_step", "mission.skip_step",
@@ -257,7 +268,8 @@ def decode_up(raw: bytes | str) -> Up:
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise Bad(f"data.{name}", "must be a finite number", up)
-        if isinstance(value, str) and "\0" in value:
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(text, str) and "\0" in text for text in texts):
             raise Bad(f"data.{name}", "must not contain NUL", up)
     return msgspec.structs.replace(up, data=values)
 
@@ -339,8 +351,27 @@ def close(code: int, reason: str) -> str:
 def delivered(command: UUID, robot: str, at: datetime) -> tuple[UUID, bytes]:
     """(msg_id, message) for the stream: this robot has acknowledged this command, which may be sent again later."""
     msg_id = uuid.uuid5(command, f"delivered {at.isoformat()}")
-    frame = Up(
-        v=VERSION, msg_id=msg_id, robot=robot, session=0, channel="critical", seq=0, type="command.delivered",
-        occurred_at=at, data={"command": command},
-    )  # fmt: skip
-    return msg_id, _encode(frame)
+    return msg_id, _internal(msg_id, robot, "command.delivered", at, {"command": command})
+
+
+def offered(robot: str, capabilities: Iterable[str], at: datetime) -> tuple[UUID, bytes]:
+    """(msg_id, message) for the stream: what this robot says now that it can do."""
+    can = sorted({word for word in capabilities if word.isprintable() and 0 < len(word) <= 200})[:MOST_OFFERED]
+    msg_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{robot} can {can} {at.isoformat()}")
+    return msg_id, _internal(msg_id, robot, "robot.capabilities", at, {"capabilities": can})
+
+
+def _internal(msg_id: UUID, robot: str, type: str, at: datetime, data: dict[str, Any]) -> bytes:
+    return _encode(
+        Up(
+            v=VERSION,
+            msg_id=msg_id,
+            robot=robot,
+            session=0,
+            channel="critical",
+            seq=0,
+            type=type,
+            occurred_at=at,
+            data=data,
+        )
+    )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from fleet import decide as robots
@@ -47,6 +48,10 @@ _WORDS: dict[str, Callable[[Up], robots.Word]] = {
 }
 
 
+_INTERNAL: dict[str, Callable[[Up], Any]] = {
+    "robot.capabilities": lambda up: robots.Offers(sorted(set(up.data["capabilities"]))),
+}
+
 ABOUT_STOPS = Origin("policy", "stops", "stop of the robot", "stop of the robot")
 
 
@@ -63,6 +68,8 @@ def tell(ledger: Ledger, up: Up, received_at: datetime) -> Verdict:
     origin = _origin(ledger, up)
     if up.type == "command.delivered":
         return _delivered(ledger, up, origin, received_at)
+    if up.type in _INTERNAL:
+        return ledger.tell_robot(up.robot, _INTERNAL[up.type](up), origin, received_at)
     if up.type in _RECEIPTS:
         change = ledger.missions.get(up.mission) if up.mission else None
         if change is None or change.row.robot_id != up.robot:

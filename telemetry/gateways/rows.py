@@ -124,14 +124,20 @@ def send_back(robots: Iterable[str]) -> int:
 
 
 class Asked(NamedTuple):
-    """One link: `sessions` are those whose watermark its robot waits for."""
+    """One link: `sessions` are those whose watermark its robot waits for.
+
+    `credential`: which it showed; None where its address on a broker is all there is: then `address` and `brand` are
+    those that it was opened for.
+    """
 
     robot: str
     session: int
-    credential: int
+    credential: int | None
     sessions: list[int]
     takes: bool = True  # False: it can be sent nothing at the moment, so nothing is marked as sent
     quiet: bool = False  # True: its robot is silent, so nothing but what is urgent is marked as sent
+    address: str = ""
+    brand: int = 0
 
 
 class OpenCommand(NamedTuple):
@@ -164,10 +170,11 @@ _WITHHELD = """(fleet_command.kind = 'mission.assign' AND (
 # Only the newest link takes any.
 _LOOK = f"""
 WITH asked AS (
-  SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, c.id IS NULL OR r.retired_at IS NOT NULL AS refused,
-    k.gateway = '' AS sent_back
-  FROM jsonb_to_recordset(%(asked)s::jsonb)
-    AS a(robot text, session bigint, credential bigint, sessions bigint[], takes boolean, quiet boolean)
+  SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, k.gateway = '' AS sent_back,
+    r.id IS NULL OR r.retired_at IS NOT NULL OR CASE WHEN a.credential IS NULL
+      THEN (r.address, r.brand_id) <> (a.address, a.brand) ELSE c.id IS NULL END AS refused
+  FROM jsonb_to_recordset(%(asked)s::jsonb) AS a(robot text, session bigint, credential bigint, sessions bigint[],
+    takes boolean, quiet boolean, address text, brand bigint)
   LEFT JOIN telemetry_link k ON k.robot_id = a.robot
   LEFT JOIN fleet_robot r ON r.id = a.robot
   LEFT JOIN fleet_robotcredential c ON c.id = a.credential AND c.revoked_at IS NULL

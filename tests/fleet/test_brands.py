@@ -118,7 +118,7 @@ def test_every_column_of_a_brand_has_its_field_and_says_what_happens(client, adm
     grouped = [field.name for _, _, fields in form.groups() for field in fields]
     assert len(grouped) == len(set(grouped))
     assert set(grouped) == set(form.fields)
-    columns = {f.name for f in Brand._meta.concrete_fields} - {"id", "version", "step_timeouts"}
+    columns = {f.name for f in Brand._meta.concrete_fields} - {"id", "version", "step_timeouts", "profile"}
     assert columns <= set(grouped)
     assert all(field.help_text for field in form.fields.values())
 
