@@ -4,7 +4,16 @@ import math
 import re
 from typing import Any, Literal, NamedTuple
 
-from telemetry.drivers.vda5050.picture import ActionState, Battery, Factsheet, Issue, Picture, Position, Velocity
+from telemetry.drivers.vda5050.picture import (
+    ActionState,
+    Battery,
+    Connection,
+    Factsheet,
+    Issue,
+    Picture,
+    Position,
+    Velocity,
+)
 from telemetry.drivers.vda5050.profile import Profile
 
 Mode = Literal["idle", "running", "charging", "paused", "fault", "manual"]
@@ -158,6 +167,11 @@ def telemetry(
     if place:
         facts["place"] = place
     return facts
+
+
+def link(connection: Connection) -> Literal["alive", "gone"]:
+    """What it says of the link as `contract.Link` has it, unless it is retained. A state that comes later outranks it."""
+    return "alive" if connection.state == "online" else "gone"
 
 
 def capabilities(factsheet: Factsheet, profile: Profile) -> frozenset[str] | None:

@@ -38,7 +38,9 @@ def instant_actions(header: Header, actions: Iterable[Action], profile: Profile)
     written = [_action(action, profile, old) for action in actions]
     if old:
         written = [{"actionName": one["actionType"], **one} for one in written]
-    keys = ("actions", "instantActions") if profile.instant_key == "both" else (profile.instant_key,)
+    keys = [key for key in ("actions", "instantActions") if profile.instant_key in ("both", key)]
+    if not old and "actions" not in keys:
+        keys.append("actions")  # from 2.1 the schema asks for it, whatever else a robot wants
     return _encode(_header(header) | dict.fromkeys(keys, written))
 
 
