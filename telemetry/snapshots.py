@@ -20,7 +20,6 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fleet.live import Facts
-from telemetry.protocol import Up
 
 SCHEMA = 1
 FRESH_S = 10  # three heartbeats and a little: older facts are shown as old
@@ -145,12 +144,6 @@ class Put(NamedTuple):
     seq: int
     received_at: datetime
     facts: dict[str, Any]
-
-
-def told(up: Up, received_at: datetime) -> Put:
-    """What a lossy message says, as far as it was understood, and by how much its robot's clock is ahead."""
-    skew_s = round((up.occurred_at - received_at).total_seconds(), 1)
-    return Put(up.robot, up.session, up.seq, received_at, {**up.data, "skew_s": skew_s})
 
 
 async def write(client: redis.asyncio.Redis, puts: Sequence[Put], touches: Mapping[str, datetime]) -> None:

@@ -6,7 +6,7 @@ The WebSocket and HTTP read and answer through the functions here; over MQTT a `
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -38,21 +38,38 @@ PRESENCE: dict[bytes, Link] = {b"online": Link(hint="alive"), b"offline": Link(h
 # reading
 
 
-def read(raw: bytes | str, robot: str, session: int | None = None) -> Frame:
-    """A frame of this robot and, if the session is given, of this link. Raises `Bad`, with an envelope only if it is."""
+def read(raw: bytes | str, robot: str) -> Frame:
+    """A frame of this robot. Raises `Bad`, with an envelope only if that is the robot's own."""
     try:
         frame = protocol.decode_frame(raw)
     except Bad as bad:
         if bad.envelope is not None:
-            _check(bad.envelope, robot, session)
+            _check_owner(bad.envelope, robot)
         raise
-    _check(frame, robot, session)
+    _check_owner(frame, robot)
     return frame
 
 
-def _check(frame: Frame, robot: str, session: int | None) -> None:
-    if isinstance(frame, Hello | Up) and frame.robot != robot:
+def read_in_turn(raw: bytes | str, robot: str, session: int | None) -> Frame:
+    """On a socket: hello comes first (session None), and once; all else is of its link. Raises `Bad` as `read` does."""
+    try:
+        frame = read(raw, robot)
+    except Bad as bad:
+        if bad.envelope is not None:
+            _check_turn(bad.envelope, session)
+        raise
+    _check_turn(frame, session)
+    return frame
+
+
+def _check_owner(frame: Frame, robot: str) -> None:
+    if not isinstance(frame, Ack) and frame.robot != robot:
         raise Bad("robot", f"this link belongs to {robot}", msg_id=_msg_id(frame))
+
+
+def _check_turn(frame: Frame, session: int | None) -> None:
+    if isinstance(frame, Hello) != (session is None):
+        raise Bad("type", "hello comes first, and once", msg_id=_msg_id(frame))
     if session is not None and isinstance(frame, Up):
         check_session(frame, session)
 
@@ -62,11 +79,6 @@ def check_session(frame: Up, session: int) -> None:
     oldest = 1 if frame.channel == "critical" else session
     if not oldest <= frame.session <= session:
         raise Bad("session", f"this link has session {session}", msg_id=_msg_id(frame))
-
-
-def out_of_turn(frame: Frame) -> Bad:
-    """On a socket hello comes first, and once."""
-    return Bad("type", "hello comes first, and once", msg_id=_msg_id(frame))
 
 
 def _msg_id(frame: Frame) -> str | None:
@@ -81,10 +93,9 @@ def say(up: Up, raw: bytes) -> Say:
     )  # fmt: skip
 
 
-def tell(up: Up, received_at: datetime) -> Tell:
-    """What a lossy message says, and by how much its robot's clock is ahead."""
-    skew_s = round((up.occurred_at - received_at).total_seconds(), 1)
-    return Tell(facts={**up.data, "skew_s": skew_s}, session=up.session, seq=up.seq)
+def facts(up: Up, received_at: datetime) -> dict[str, Any]:
+    """What a lossy message tells, and by how much its robot's clock is ahead."""
+    return {**up.data, "skew_s": round((up.occurred_at - received_at).total_seconds(), 1)}
 
 
 def is_heartbeat(up: Up) -> bool:
@@ -152,7 +163,7 @@ class Talk:
             yield say(frame, message.payload)
         else:
             check_session(frame, self._session)
-            yield tell(frame, message.at)
+            yield Tell(facts=facts(frame, message.at), session=frame.session, seq=frame.seq)
             if is_heartbeat(frame):
                 yield self._send(protocol.seen(frame.msg_id, wanted.applied))
 

@@ -8,21 +8,21 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from uuid import UUID
 
 from django.db import Error as DatabaseError
 
 from telemetry import metrics, protocol
+from telemetry.drivers import native
+from telemetry.drivers.native import Frame
 from telemetry.gateways import direct
 from telemetry.gateways.bodies import Problem
 from telemetry.gateways.callers import Caller, Callers
 from telemetry.gateways.limits import too_much
 from telemetry.gateways.polling import PolledLink
-from telemetry.gateways.reading import Frame, check_owner, check_session, read
 from telemetry.gateways.rows import sent_commands
 from telemetry.protocol import Ack, Bad, Hello, Up
-from telemetry.snapshots import told
+from telemetry.snapshots import Put
 from telemetry.stream import LATE_S, Backlogged, Unavailable
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Posted:
 
     def _read(self, raw: bytes) -> Frame | Bad:
         try:
-            return read(raw, partial(check_owner, robot=self._robot))
+            return native.read(raw, self._robot)
         except Bad as bad:
             return bad
 
@@ -106,14 +106,14 @@ class Posted:
             except Problem as problem:
                 self._no_link = problem
         if self._no_link is None and self._link is not None:
-            check_session(up, self._link.session)
+            native.check_session(up, self._link.session)
 
     def _refuse(self, index: int, bad: Bad, up: Up | None, raw: bytes) -> None:
         """The verdict names the field. A message whose envelope is good is kept: its number has to be passed."""
         self._links.counts[f"bad {bad.field}"] += 1
         metrics.bad(bad.field)
         self._caller.complaints.add(bad)
-        verdict = protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason)
+        verdict = native.refusal(bad)
         if up is not None and up.channel == "critical":
             self._waiting.append(Waiting(index, up, raw, verdict))
         else:
@@ -127,8 +127,9 @@ class Posted:
             metrics.DROPPED.inc()
             self.verdicts[index] = protocol.not_taken(up.msg_id, "dropped", why)
             return
-        self._links.vitals.put(told(up, self._received_at))
-        beat = up.type == "robot.heartbeat"
+        facts = native.facts(up, self._received_at)
+        self._links.vitals.put(Put(up.robot, up.session, up.seq, self._received_at, facts))
+        beat = native.is_heartbeat(up)
         self.verdicts[index] = protocol.seen(up.msg_id, self._link.told()) if beat else protocol.ack(up.msg_id, "seen")
 
     async def _hello(self, index: int) -> None:

@@ -14,15 +14,16 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from telemetry import metrics, protocol
+from telemetry.drivers import native
 from telemetry.gateways import direct
 from telemetry.gateways.inbox import Inbox, Message
 from telemetry.gateways.knocks import address_of
 from telemetry.gateways.limits import too_much
 from telemetry.gateways.links import GATEWAY, Link, Links
-from telemetry.gateways.reading import Complaints, Frame, bearer_token, check_owner, check_session, read
+from telemetry.gateways.reading import Complaints, bearer_token
 from telemetry.gateways.rows import Holder, holder_of, open_session
 from telemetry.protocol import Ack, Bad, Hello, Up
-from telemetry.snapshots import told
+from telemetry.snapshots import Put
 
 log = logging.getLogger(__name__)
 HELLO_S = 10.0  # from connecting to hello
@@ -137,7 +138,7 @@ class Connection:
         if self._link is not None:
             self._link.heard = self._links.clock()
         try:
-            frame = read(raw, self._check)
+            frame = native.read_in_turn(raw, self._holder.robot, self._link and self._link.session)
         except Bad as bad:
             await self._refuse(bad, raw, received_at)
         else:
@@ -151,21 +152,12 @@ class Connection:
             else:
                 self._note(raw, received_at, await self._lossy(frame, received_at))
 
-    def _check(self, frame: Frame) -> None:
-        """Is it this robot's, and its turn? Raises `Bad`."""
-        check_owner(frame, self._holder.robot)
-        if isinstance(frame, Hello) != (self._link is None):
-            msg_id = None if frame.msg_id is None else str(frame.msg_id)
-            raise Bad("type", "hello comes first, and once", msg_id=msg_id)
-        if isinstance(frame, Up) and self._link is not None:
-            check_session(frame, self._link.session)
-
     async def _refuse(self, bad: Bad, raw: bytes | str, received_at: datetime) -> None:
         """The verdict names the field. A message whose envelope is good is kept: its number has to be passed."""
         self._links.counts[f"bad {bad.field}"] += 1
         metrics.bad(bad.field)
         self._complaints.add(bad)
-        answer = protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason)
+        answer = native.refusal(bad)
         self._note(raw, received_at, answer)
         verdict = partial(self._say, answer)
         if bad.envelope is not None and bad.envelope.channel == "critical":
@@ -263,8 +255,9 @@ class Connection:
                 bucket.told = now
                 await self._say(dropped)
             return dropped
-        self._links.vitals.put(told(up, received_at))
-        if up.type == "robot.heartbeat":
+        facts = native.facts(up, received_at)
+        self._links.vitals.put(Put(up.robot, up.session, up.seq, received_at, facts))
+        if native.is_heartbeat(up):
             self._alive(received_at)  # whatever its number: an older one than the newest is refused as a snapshot
             mine = self._link.sessions | {self._link.session}
             applied = {session: seq for session, seq in self._link.applied.items() if session in mine}

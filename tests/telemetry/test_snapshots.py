@@ -11,6 +11,7 @@ from django.conf import settings
 
 from fleet import live
 from telemetry import protocol, snapshots
+from telemetry.drivers import native
 from tests.telemetry.robots_talk import message
 
 T0 = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
@@ -173,6 +174,6 @@ def test_of_a_lossy_message_only_live_facts_are_kept():
         "RB-001", "robot.telemetry", 1, channel="lossy", data={"x": 1.0, "y": 2.0, "theta": 0.0, "log": "x" * 1000}
     )
     up = protocol.decode_up(json.dumps(said).encode())
-    put = snapshots.told(up, up.occurred_at - timedelta(seconds=90))
-    assert put.facts.keys() <= set(live.Facts._fields) and put.facts["x"] == 1.0
-    assert put.facts["skew_s"] == 90.0
+    facts = native.facts(up, up.occurred_at - timedelta(seconds=90))
+    assert facts.keys() <= set(live.Facts._fields) and facts["x"] == 1.0
+    assert facts["skew_s"] == 90.0
