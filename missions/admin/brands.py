@@ -35,8 +35,9 @@ class BrandAdmin(PageAdmin):
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         form = BrandForm(request.POST if request.method == "POST" else None, initial=filled_in(row) if row else {})
-        if row and row.driver != "native":  # of another version: kept as it is
-            form.fields["driver"].choices = [("native", "Drover's own protocol"), (row.driver, row.driver)]  # type: ignore[attr-defined]
+        choices = form.fields["driver"].choices  # type: ignore[attr-defined]
+        if row and row.driver not in dict(choices):  # of another version: kept as it is
+            form.fields["driver"].choices = [*choices, (row.driver, row.driver)]  # type: ignore[attr-defined]
         return {"form": form}
 
     def save_forms(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> tuple[Any, str]:

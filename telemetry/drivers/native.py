@@ -122,7 +122,7 @@ class Talk:
     """One robot that speaks it over MQTT. What it keeps is the link's session, and its last hello with our answer."""
 
     def __init__(self, robot: Spec) -> None:
-        self._robot, self._commands = robot.id, f"{PREFIX}/{robot.id}/commands"
+        self._robot, self._commands = robot.id, _commands(robot)
         self._session: int | None = None
         self._hello: Hello | None = None
         self._welcome = ""
@@ -213,6 +213,10 @@ class Talk:
         return Send(topic=self._commands, payload=frame.encode(), qos=1)
 
 
+def _commands(robot: Spec) -> str:
+    return f"{PREFIX}/{robot.id}/commands"
+
+
 class Native:
     """Stateless, as every driver."""
 
@@ -223,10 +227,14 @@ class Native:
     profile: ClassVar[type[Struct]] = Profile
     timing: ClassVar[Timing] = Timing()
     strict_sequence: ClassVar[bool] = False
+    newest: ClassVar[frozenset[str]] = frozenset({"telemetry", "presence"})
 
     def topics(self, robot: Spec) -> Sequence[tuple[str, Literal[0, 1]]]:
         mine = f"{PREFIX}/{robot.id}"
         return [(f"{mine}/events", 1), (f"{mine}/telemetry", 0), (f"{mine}/presence", 1)]
+
+    def commands(self, robot: Spec) -> Sequence[str]:
+        return [_commands(robot)]
 
     def discovery(self, profile: Profile) -> Sequence[str]:
         return [f"{PREFIX}/+/presence"]

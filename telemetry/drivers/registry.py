@@ -21,7 +21,7 @@ BUILT_IN = {
     "vda5050": "telemetry.drivers.vda5050:driver",
 }
 
-_METHODS = ("topics", "discovery", "whose", "converse")
+_METHODS = ("topics", "commands", "discovery", "whose", "converse")
 
 
 class Unusable(LookupError):
@@ -126,6 +126,7 @@ _CHECKS: tuple[tuple[str, Callable[[str, Any], bool]], ...] = (
         field.required for field in msgspec.structs.fields(it.profile))),
     ("its `timing` is no Timing", lambda name, it: isinstance(it.timing, Timing)),
     ("its `strict_sequence` is neither true nor false", lambda name, it: isinstance(it.strict_sequence, bool)),
+    ("its `newest` is no frozenset", lambda name, it: isinstance(it.newest, frozenset)),
     (f"one of {', '.join(_METHODS)} is no function",
      lambda name, it: all(callable(getattr(it, method)) for method in _METHODS)),
 )  # fmt: skip

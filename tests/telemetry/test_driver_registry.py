@@ -70,6 +70,7 @@ BROKEN = {
     ),
     "timing": (GOOD + "D.timing = 5", "`timing`"),
     "strict": (GOOD + "D.strict_sequence = None", "`strict_sequence`"),
+    "newest": (GOOD + "D.newest = ['state']", "`newest`"),
     "method": (GOOD + "D.whose = 'topic'", "no function"),
 }
 
