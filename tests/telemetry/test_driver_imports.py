@@ -60,7 +60,8 @@ def conditions_about_brands(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-            texts = [c.value for s in sides for c in ast.walk(s) if isinstance(c, ast.Constant)]
+            several = [e for s in sides if isinstance(s, ast.Tuple | ast.List | ast.Set) for e in s.elts]
+            texts = [c.value for c in (*sides, *several) if isinstance(c, ast.Constant)]
             asked = {
                 a.attr if isinstance(a, ast.Attribute) else a.id
                 for a in sides
