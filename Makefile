@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run test test-quick test-processes soak prove lint sabotage bench clean
 MAKEFLAGS += --no-print-directory
+unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes start in the tests: what is compiled once is kept
 
 VENV := .venv
 BIN := $(VENV)/bin

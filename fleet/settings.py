@@ -94,7 +94,7 @@ ALLOWED_HOSTS = env("ALLOWED_HOSTS", "127.0.0.1,localhost").split(",")
 CSRF_TRUSTED_ORIGINS = [origin for origin in env("CSRF_TRUSTED_ORIGINS", "").split(",") if origin]
 
 INSTALLED_APPS = [
-    "daphne",
+    *(["daphne"] if "runserver" in sys.argv else []),  # nobody else needs it, and Twisted is a third of a start
     "fleet.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
