@@ -1,0 +1,244 @@
+"""The talk with one VDA 5050 robot: what it says becomes words for the site, what the site wants becomes messages for it.
+
+It keeps a cache of the robot's newest words and of what was sent, nothing that a restart would lose: order ids name the
+dispatch, and the site's wishes come with each call.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from telemetry.drivers.contract import (
+    Begins,
+    Command,
+    Complaint,
+    Delivered,
+    Effect,
+    Heard,
+    Link,
+    Offers,
+    Say,
+    Spec,
+    Tell,
+    Wanted,
+    derived,
+)
+from telemetry.drivers.vda5050 import meaning, reading, receipts
+from telemetry.drivers.vda5050.cancels import Cancels
+from telemetry.drivers.vda5050.errands import Errands
+from telemetry.drivers.vda5050.known import Known
+from telemetry.drivers.vda5050.mouth import Mouth
+from telemetry.drivers.vda5050.orders import Orders
+from telemetry.drivers.vda5050.receipts import Progress
+from telemetry.drivers.vda5050.silence import Flow, Silence
+from telemetry.drivers.vda5050.stops import Stops
+from telemetry.drivers.vda5050.telling import ASK_PAUSES_S, Telling
+
+
+class Talk:
+    """A `contract.Conversation`."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._known = Known(spec)
+        self._mouth = Mouth(spec.id)
+        self._errands = Errands(self._known)
+        self._orders = Orders(self._known, self._errands)
+        self._cancels = Cancels(self._known, self._mouth, self._errands, self._orders)
+        self._stops = Stops(self._known, self._mouth, self._errands, self._orders)
+        self._telling = Telling(self._known, self._mouth, self._errands, self._orders)
+        self._silence = Silence(self._known, self._errands)
+        self._flow = Flow(self._known.profile.max_states_per_s)
+        self._began = self._has_factsheet = False
+
+    def begun(self, session: int, applied: dict[int, int], now: datetime) -> Iterator[Effect]:
+        known = self._known
+        known.session = session
+        self._mouth.begin(session)
+        self._telling.begin()
+        self._errands.add("stateRequest", str(derived(known.id, session, "state")), now, ASK_PAUSES_S)
+        if not self._has_factsheet:
+            self._errands.add("factsheetRequest", str(derived(known.id, session, "factsheet")), now, ASK_PAUSES_S)
+        yield from self._errands.step(now)
+
+    def hear(self, message: Heard, wanted: Wanted) -> Iterator[Effect]:
+        read = _PARTS.get(message.part)
+        if read is None or (message.retained and message.part != "factsheet"):
+            return
+        if not message.retained:
+            if not self._began:
+                self._began = True
+                yield Begins()
+            if message.part != "connection":
+                yield from self._alive(message.at)
+        yield from read(self, message, wanted)
+
+    def stored(self, word: Say, verdict: str, now: datetime) -> Iterator[Effect]:
+        self._mouth.stored(word.id)
+        return iter(())
+
+    def command(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        carry_out = _COMMANDS.get(command.type)
+        if carry_out is None:
+            yield Complaint(field="command", reason=f"{command.type[:60]} is not known to this driver")
+            yield Delivered(command=command.id)
+            return
+        yield from carry_out(self, command, wanted, now)
+        yield from self._look(wanted, now)
+
+    def step(self, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        for message in self._flow.waiting(now):
+            yield from self._take_state(message, wanted)
+        yield from self._silence.step(now)
+        yield from self._look(wanted, now)
+        yield from self._mouth.step(now)
+
+    # --- what it says
+
+    def _alive(self, at: datetime) -> Iterator[Effect]:
+        self._known.gone = False
+        self._silence.heard(at)
+        yield Link(hint="alive")
+
+    def _hear_state(self, message: Heard, wanted: Wanted) -> Iterator[Effect]:
+        if self._flow.take(message):
+            yield from self._take_state(message, wanted)
+
+    def _take_state(self, message: Heard, wanted: Wanted) -> Iterator[Effect]:
+        known = self._known
+        picture = reading.state(message.payload, known.profile.max_payload_bytes)
+        if isinstance(picture, Complaint):
+            yield picture
+            return
+        yield from picture.wrong
+        known.picture, known.heard_at = picture, message.at
+        if facts := meaning.telemetry(picture.position, picture.velocity, picture.battery, picture.last_node_id):
+            yield Tell(facts=facts)
+        yield from self._look(wanted, message.at)
+
+    def _hear_connection(self, message: Heard, wanted: Wanted) -> Iterator[Effect]:
+        told = reading.connection(message.payload, self._known.profile.max_payload_bytes)
+        if isinstance(told, Complaint):
+            yield told
+        elif told.state == "online":
+            yield from self._alive(message.at)
+        else:
+            self._known.gone = True
+            yield Link(hint="gone")
+
+    def _hear_visualization(self, message: Heard, wanted: Wanted) -> Iterator[Effect]:
+        told = reading.visualization(message.payload, self._known.profile.max_payload_bytes)
+        if isinstance(told, Complaint):
+            yield told
+            return
+        yield from told.wrong
+        if facts := meaning.telemetry(told.position, told.velocity):
+            yield Tell(facts=facts)
+
+    def _hear_factsheet(self, message: Heard, wanted: Wanted) -> Iterator[Effect]:
+        told = reading.factsheet(message.payload, self._known.profile.max_payload_bytes)
+        if isinstance(told, Complaint):
+            yield told
+            return
+        yield from told.wrong
+        self._has_factsheet = True
+        offers = meaning.capabilities(told, self._known.profile)
+        if offers is not None:
+            yield Offers(capabilities=offers)
+
+    # --- what it is told
+
+    def _begin(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        """An assignment that comes again was not heard to be accepted: say that again."""
+        if command.type == "mission.assign":
+            name = derived(self._known.id, command.mission, command.dispatch_no, "mission.accepted")
+            self._mouth.forget(name)
+        self._orders.told(command)
+        return iter(())
+
+    def _pause(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        self._orders.resuming = False
+        if self._known.profile.pause_supported:
+            self._errands.drop("stopPause")
+            self._errands.add("startPause", str(command.id), now)
+        else:
+            yield Complaint(field="mission.pause", reason="robots of this brand cannot be paused")
+        yield Delivered(command=command.id)
+
+    def _resume(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        if not self._stops.holds(wanted, now):
+            self._orders.resuming = True
+            pausing = self._errands.drop("startPause")
+            if pausing or (self._known.picture is not None and self._known.picture.paused):
+                self._errands.add("stopPause", str(command.id), now)
+        yield Delivered(command=command.id)
+
+    def _cancel(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        self._cancels.told(command, now)
+        return iter(())
+
+    def _stop(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        self._orders.resuming = False
+        self._stops.told(command.id, now)
+        yield Delivered(command=command.id)
+
+    def _release(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        self._stops.released(command.id, wanted, now)
+        yield Delivered(command=command.id)
+
+    def _query(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        self._telling.asked(command.id, now)
+        yield Delivered(command=command.id)
+
+    # --- what comes of both
+
+    def _look(self, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        """Say what is new, and send what is due."""
+        known = self._known
+        picture = known.picture
+        stopped = self._stops.holds(wanted, now)
+        if picture is not None and known.session is not None:
+            wanted = replace(wanted, stopped=stopped)
+            shown = receipts.progress(wanted.dispatch, picture, known.profile, now)
+            yield from self._telling.look(wanted, shown, stopped, now)
+            yield from self._receipts(wanted, shown, now)
+            yield from self._cancels.look(wanted, shown, now)
+            yield from self._orders.look(wanted, shown, now)
+        yield from self._stops.look(stopped, wanted, now)
+        yield from self._errands.step(now)
+
+    def _receipts(self, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
+        dispatch, picture = wanted.dispatch, self._known.picture
+        if dispatch is None or picture is None:
+            return
+        held = wanted.stopped or dispatch.paused or picture.order_id in self._orders.cut
+        withheld = dispatch.stopping or (held and not self._orders.resuming)
+        if shown is not None and shown.failed is not None and self._orders.resuming and not shown.failed.begun:
+            withheld = True  # it was ended before the robot came to it: it goes on with it
+        said = list(receipts.words(dispatch, picture, shown, withheld=withheld))
+        said += self._orders.refusals(dispatch, shown)
+        for word in said:
+            about = (word.order, word.step) if word.step else (dispatch.mission, dispatch.dispatch_no)
+            yield from self._mouth.say(
+                derived(self._known.id, *about, word.type), word.type, self._known.said_at(now), now, data=word.data,
+                mission=dispatch.mission, dispatch_no=dispatch.dispatch_no, step=word.step, attempt=word.attempt,
+            )  # fmt: skip
+
+
+_PARTS: dict[str, Callable[[Talk, Heard, Wanted], Iterator[Effect]]] = {
+    "state": Talk._hear_state,
+    "connection": Talk._hear_connection,
+    "visualization": Talk._hear_visualization,
+    "factsheet": Talk._hear_factsheet,
+}
+_COMMANDS: dict[str, Callable[[Talk, Command, Wanted, datetime], Iterator[Effect]]] = {
+    "mission.assign": Talk._begin,
+    "mission.retry_step": Talk._begin,
+    "mission.skip_step": Talk._begin,
+    "mission.pause": Talk._pause,
+    "mission.resume": Talk._resume,
+    "mission.cancel": Talk._cancel,
+    "robot.stop": Talk._stop,
+    "robot.release": Talk._release,
+    "robot.query_state": Talk._query,
+}

@@ -1,0 +1,146 @@
+"""Gives the robot its orders: sends them until the robot shows them, and says so when it never does."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from telemetry.drivers.contract import Command, Complaint, Delivered, Dispatch, Effect, Wanted, derived
+from telemetry.drivers.vda5050 import meaning, plan, receipts, wishes
+from telemetry.drivers.vda5050.errands import Errands, Tries
+from telemetry.drivers.vda5050.ids import OrderId
+from telemetry.drivers.vda5050.known import Known
+from telemetry.drivers.vda5050.receipts import Progress, Says
+from telemetry.drivers.vda5050.standing import idle
+from telemetry.drivers.vda5050.wishes import End, Give, StopCharging
+
+ON_ITS_WAY_S = 3.0  # an order that the robot does not show after so long was lost
+UNPLUG_S = 30.0  # a robot that still says that it charges is given its order all the same
+
+
+class Orders:
+    """`cut`: orders that were ended because the robot had to stop; people may let them go on."""
+
+    def __init__(self, known: Known, errands: Errands) -> None:
+        self._known, self._errands = known, errands
+        self._giving: Give | None = None
+        self._tries: Tries | None = None
+        self._sent: tuple[OrderId, datetime] | None = None
+        self._refused: dict[Give, str] = {}
+        self._unplug_since: datetime | None = None
+        self._abandoned_since: datetime | None = None
+        self._waiting: dict[UUID, Command] = {}
+        self.cut: set[str] = set()
+        self.resuming = False
+
+    def told(self, command: Command) -> None:
+        """To begin, to try a step again, to skip one: what it comes to is read off what the site wants."""
+        self._waiting[command.id] = command
+
+    def rests(self, shown: Progress | None) -> bool:
+        return self._known.rests(*self.ends(shown.order) if shown is not None else ())
+
+    def ends(self, order: OrderId) -> tuple[str, ...]:
+        """Ids of the cancels by which we end an order ourselves."""
+        return tuple(str(derived(self._known.id, order.text, kind)) for kind in ("end", "stop"))
+
+    def sent_at(self, mission: UUID | None, dispatch_no: int | None) -> datetime | None:
+        """When an order of this dispatch was sent last."""
+        if self._sent is None or self._sent[0][:2] != (mission, dispatch_no):
+            return None
+        return self._sent[1]
+
+    def on_its_way(self, mission: UUID | None, dispatch_no: int | None, now: datetime) -> bool:
+        """An order of this dispatch was just sent, and the robot does not show it yet."""
+        at, picture = self.sent_at(mission, dispatch_no), self._known.picture
+        shown = picture is not None and self._sent is not None and picture.order_id == self._sent[0].text
+        return at is not None and not shown and now < at + timedelta(seconds=ON_ITS_WAY_S)
+
+    def look(self, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
+        """Send what is due."""
+        picture, dispatch = self._known.picture, wanted.dispatch
+        if picture is None:
+            return
+        if dispatch is None or not dispatch.paused:
+            self.resuming = False
+        if dispatch is None:
+            self._refused = {}
+        wish = wishes.wish(wanted, picture, shown, rests=self.rests(shown), resuming=self.resuming)
+        self._unplug_since = (self._unplug_since or now) if isinstance(wish, StopCharging) else None
+        match wish:
+            case Give():
+                yield from self._give(wish, wanted, shown, now)
+            case End(order):
+                self._errands.add("cancelOrder", self.ends(order)[0], now)
+            case StopCharging(order):
+                self._errands.add("stopCharging", str(derived(self._known.id, order.text, "unplug")), now)
+                if self._unplug_since is not None and now >= self._unplug_since + timedelta(seconds=UNPLUG_S):
+                    yield from self._give(Give(order), wanted, shown, now)
+        self._leave_abandoned(wanted, now)
+        yield from self._deliver(wanted, shown)
+
+    def refusals(self, dispatch: Dispatch, shown: Progress | None) -> Iterator[Says]:
+        """What the robot did not take."""
+        for (order, update), why in self._refused.items():
+            if not order.is_of(dispatch):
+                continue
+            if not dispatch.accepted:
+                yield Says("mission.rejected", {"why": why})
+            elif not update:
+                yield Says("mission.step_failed", {"why": why}, order.first, order.attempt, order.text)
+            elif shown is not None and (task := receipts.due(dispatch, shown)) is not None:
+                yield Says("mission.step_failed", {"why": why}, task.step, task.attempt, order.text)
+
+    def _give(self, give: Give, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
+        known, picture, dispatch = self._known, self._known.picture, wanted.dispatch
+        assert picture is not None and dispatch is not None
+        if give in self._refused:
+            return
+        if give != self._giving or self._tries is None:
+            self._giving, self._tries = give, Tries(now)
+        if why := meaning.rejected(picture, give.order.text, give.update):
+            self._refused[give] = why
+        elif self._tries.over(now):
+            if known.heard_since(self._tries.sent_at + timedelta(seconds=1)):
+                self._refused[give] = f"it did not take the order, which was sent {self._tries.count} times"
+            else:
+                self._errands.add("stateRequest", str(derived(known.id, give.order.text, give.update, "look")), now)
+        elif not known.gone and now >= self._tries.due:
+            here = plan.start(picture, known.profile)
+            segment = plan.segment(dispatch, give.order, known.profile, here) if here is not None else None
+            if segment is None:
+                yield Complaint(field="agvPosition", reason="it does not say where it is, so it can be given no order")
+                self._tries.take(now)
+                return
+            self._tries.take(now)
+            self._sent = give.order, now
+            yield known.order(plan.order(segment, give.update), now)
+
+    def _deliver(self, wanted: Wanted, shown: Progress | None) -> Iterator[Delivered]:
+        dispatch = wanted.dispatch
+        for name, command in list(self._waiting.items()):
+            mine = dispatch is not None and (command.mission, command.dispatch_no) == (
+                dispatch.mission, dispatch.dispatch_no,
+            )  # fmt: skip
+            if not mine or dispatch is None:
+                del self._waiting[name]  # what the site wants may lag behind: then the command comes again
+                continue
+            sent = self._sent is not None and self._sent[0][:4] == self._newest(dispatch)[:4]
+            has = shown is not None and not receipts.superseded(dispatch, shown)
+            if sent or has:
+                del self._waiting[name]
+                yield Delivered(command=command.id)
+
+    def _newest(self, dispatch: Dispatch) -> OrderId:
+        first = plan.next_first(dispatch)
+        return OrderId(dispatch.mission, dispatch.dispatch_no, first, dispatch.steps[first - 1].attempt)
+
+    def _leave_abandoned(self, wanted: Wanted, now: datetime) -> None:
+        """An order that runs though its dispatch is over, such as one that was taken late. The site may only be behind: wait."""
+        picture = self._known.picture
+        order = wishes.abandoned(wanted, picture) if picture is not None else None
+        if order is None or picture is None or idle(picture):
+            self._abandoned_since = None
+            return
+        self._abandoned_since = self._abandoned_since or now
+        if now >= self._abandoned_since + timedelta(seconds=ON_ITS_WAY_S):
+            self._errands.add("cancelOrder", self.ends(order)[0], now)

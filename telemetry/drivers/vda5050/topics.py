@@ -1,0 +1,46 @@
+"""The VDA 5050 driver as the gateway sees it: topics, addresses, and a conversation for each robot."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
+
+from telemetry.drivers.contract import Spec, Timing
+from telemetry.drivers.vda5050 import writing
+from telemetry.drivers.vda5050.conversation import Talk
+from telemetry.drivers.vda5050.profile import Profile
+
+PARTS: tuple[tuple[str, Literal[0, 1]], ...] = (("state", 0), ("connection", 1), ("visualization", 0), ("factsheet", 0))
+
+
+class VDA5050:
+    """A `contract.Driver`. An address is manufacturer/serial."""
+
+    name: ClassVar[str] = "vda5050"
+    label: ClassVar[str] = "VDA 5050 (2.0 and 2.1, over MQTT)"
+    transport: ClassVar[Literal["mqtt", "socket"]] = "mqtt"
+    profile: ClassVar[type[Struct]] = Profile
+    timing: ClassVar[Timing] = Timing(suspect_after_s=35, offline_after_s=65)
+    strict_sequence: ClassVar[bool] = False
+    newest: ClassVar[frozenset[str]] = frozenset({"state", "visualization", "factsheet"})
+
+    def topics(self, robot: Spec) -> Sequence[tuple[str, Literal[0, 1]]]:
+        return [(writing.topic(robot.profile, robot.address or robot.id, part), qos) for part, qos in PARTS]
+
+    def commands(self, robot: Spec) -> Sequence[str]:
+        return [writing.topic(robot.profile, robot.address or robot.id, part) for part in ("order", "instantActions")]
+
+    def discovery(self, profile: Any) -> Sequence[str]:
+        return [f"{profile.interface}/{profile.major}/+/+/{part}" for part in ("connection", "state")]
+
+    def whose(self, topic: str) -> tuple[str, str] | None:
+        levels = topic.split("/")
+        if len(levels) != 5 or levels[4] not in dict(PARTS) or levels[1][:1] != "v" or not all(levels):
+            return None
+        return f"{levels[2]}/{levels[3]}", levels[4]
+
+    def converse(self, robot: Spec) -> Talk:
+        return Talk(robot)
+
+
+driver = VDA5050()
