@@ -29,12 +29,13 @@ _COUNT = (
 def changes_of(changes: Iterable[Change], now: datetime) -> list[Change]:
     """Alerts that open or clear by these changes' events. Inside the caller's transaction; no query when there are none."""
     found = effects(changes)
-    return settle(found, now) if found.clears or found.raises else []
+    return settle(found, now) if found.clears or found.raises or found.says_anew else []
 
 
 def settle(found: Effects, now: datetime, *, origin: Origin | None = None) -> list[Change]:
     """Count what is open already; the rest as changes to be committed."""
-    return [*_cleared(found.clears, now, origin), *_opened(found.raises, now, origin)]
+    anew = _said_anew(found.says_anew, now, origin)
+    return [*_cleared(found.clears, now, origin), *anew, *_opened(found.raises, now, origin)]
 
 
 def _origin(cause: Change | None, given: Origin | None) -> Origin:
@@ -54,6 +55,19 @@ def _cleared(clears: dict[str, Change | None], now: datetime, given: Origin | No
         return []
     found = Alert.objects.filter(cause__in=causes, cleared_at=None).order_by("pk").select_for_update(no_key=True)
     return [cleared(row, now, _origin(clears[row.cause], given)) for row in found]
+
+
+def _said_anew(told: dict[str, tuple[str, Change]], now: datetime, given: Origin | None) -> list[Change]:
+    """Open alerts of these causes whose text is another now."""
+    open_ = Alert.objects.filter(cause__in=told, cleared_at=None).order_by("pk").select_for_update(no_key=True)
+    found = []
+    for row in open_ if told else ():
+        text, cause = told[row.cause]
+        if row.text != text:
+            change = Change(AGGREGATES["alert"], row, {}, _origin(cause, given), now)
+            change.record("alert.said_anew", text=text)
+            found.append(change)
+    return found
 
 
 def cleared(row: Alert, now: datetime, origin: Origin, *, by: str = "", why: str = "its condition is gone") -> Change:

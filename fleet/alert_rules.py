@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from fleet import faults
 from fleet.history import Change, labels
 from fleet.models import HoldKind, Severity
 
@@ -20,7 +21,8 @@ class Rule:
     """One line of the table.
 
     `text` is a format string over the event's data and columns of its row; where it depends on the row, what makes it.
-    `when` and `gone` narrow which events of a kind open and clear it. A rule without `cleared_by` does not last: a
+    `when` and `gone` narrow which events of a kind open and clear it; events of `said_anew_by` change what it says while
+    it is open. A rule without `cleared_by` does not last: a
     person's acknowledgement ends its alert.
     """
 
@@ -31,6 +33,7 @@ class Rule:
     cleared_by: tuple[str, ...] = ()
     when: Test = lambda change, data: True
     gone: Test = lambda change, data: True
+    said_anew_by: tuple[str, ...] = ()
     urgent: Callable[[Change], bool] = lambda change: False
 
     def cause(self, change: Change) -> str:
@@ -40,6 +43,7 @@ class Rule:
 RULES: dict[str, Rule] = {}
 _RAISES: dict[str, list[Rule]] = {}
 _CLEARS: dict[str, list[Rule]] = {}
+_SAYS_ANEW: dict[str, list[Rule]] = {}
 
 
 def rule(name: str, *args: Any, **kwargs: Any) -> None:
@@ -50,6 +54,8 @@ def rule(name: str, *args: Any, **kwargs: Any) -> None:
     _RAISES.setdefault(new.raised_by, []).append(new)
     for kind in new.cleared_by:
         _CLEARS.setdefault(kind, []).append(new)
+    for kind in new.said_anew_by:
+        _SAYS_ANEW.setdefault(kind, []).append(new)
 
 
 class Raise(NamedTuple):
@@ -73,10 +79,11 @@ class Effects:
 
     clears: dict[str, Change | None] = field(default_factory=dict)
     raises: dict[str, Raise] = field(default_factory=dict)
+    says_anew: dict[str, tuple[str, Change]] = field(default_factory=dict)
 
 
 def effects(changes: Iterable[Change]) -> Effects:
-    """By the table. Events of kinds that are not in it cost two look-ups."""
+    """By the table. Events of kinds that are not in it cost three look-ups."""
     found = Effects()
     for change in changes:
         for event in change.events:
@@ -85,6 +92,10 @@ def effects(changes: Iterable[Change]) -> Effects:
                     cause = cleared.cause(change)
                     found.raises.pop(cause, None)  # it came and went in one transaction
                     found.clears[cause] = change
+                    found.says_anew.pop(cause, None)
+            for told in _SAYS_ANEW.get(event.kind, ()):
+                if (cause := told.cause(change)) not in found.clears:
+                    found.says_anew[cause] = (_text(told, change, event), change)
             for raised in _RAISES.get(event.kind, ()):
                 if raised.when(change, event.data):
                     _raise(found, raised, change, event)
@@ -98,11 +109,14 @@ def _raise(found: Effects, rule: Rule, change: Change, event: Any) -> None:
         return
     row = change.row
     severity = rule.severity if isinstance(rule.severity, Severity) else rule.severity(change)
-    text = rule.text if isinstance(rule.text, str) else rule.text(change)
     found.raises[cause] = Raise(
         cause, severity.value, change.name, str(row.pk if change.aggregate.prefix == "robot" else row.robot_id or ""),
-        change.aggregate.site(row), words(text, change, event), bool(rule.cleared_by), rule.urgent(change), 1, change,
+        change.aggregate.site(row), _text(rule, change, event), bool(rule.cleared_by), rule.urgent(change), 1, change,
     )  # fmt: skip
+
+
+def _text(rule: Rule, change: Change, event: Any) -> str:
+    return words(rule.text if isinstance(rule.text, str) else rule.text(change), change, event)
 
 
 class _Columns(dict[str, Any]):
@@ -145,11 +159,25 @@ rule(
     "robot.stop_unconfirmed", ("robot.stop_confirmed", "robot.stop_repeated", "robot.hold_released"),
     gone=lambda change, data: bool(data.get("holds")),
 )  # fmt: skip
+
+
+def _no_danger(change: Change, data: dict[str, Any]) -> bool:
+    return not any(f["danger"] for f in data.get("faults", ()))
+
+
+def _fault_words(change: Change) -> str:
+    """A format string: what the robot says stays out of it."""
+    if faults.is_safety(change.row.faults):
+        return "{id} is held by its own safety system: {fault}"
+    return "{id} has {fault}" if len(faults.blocking(change.row.faults)) > 1 else "{id} has a fault: {fault}"
+
+
 rule(
     "danger", Severity.CRITICAL, "{id} reports danger: {fault}", "robot.faulted", ("robot.fault_cleared",),
-    when=lambda change, data: bool(data.get("danger")),
+    when=lambda change, data: bool(data.get("danger")), gone=_no_danger,
 )  # fmt: skip
 rule(
-    "fault", Severity.WARNING, "{id} has a fault: {fault}", "robot.faulted", ("robot.fault_cleared",),
-    when=lambda change, data: not data.get("danger"),
+    "fault", Severity.WARNING, _fault_words, "robot.faulted", ("robot.fault_cleared",),
+    when=lambda change, data: not data.get("danger"), gone=lambda change, data: not data["fault"],
+    said_anew_by=("robot.faulted", "robot.fault_cleared"),
 )  # fmt: skip

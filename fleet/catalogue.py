@@ -43,8 +43,12 @@ kind("robot.reinstated", "Back in service", "retired_at")
 kind("robot.mode_changed", "Now {mode}", f"mode mode_since {_WORD}")
 kind("robot.mode_confirmed", "Still the same", _WORD)
 kind("robot.presence_changed", "Link: {presence}", "presence presence_since", notes="last_received_at")
-kind("robot.faulted", "Fault: {fault}", f"fault faults mode mode_since {_WORD}", notes="danger code kind_word")
-kind("robot.fault_cleared", "Fault cleared", f"fault faults mode mode_since {_WORD}")
+_FAULT = f"fault faults mode mode_since {_WORD}"
+kind("robot.faulted", "Fault: {fault}", _FAULT, notes="danger code several", but=(("several", True, "{fault}"),))
+kind("robot.warned", "Warns: {text}", f"fault faults {_WORD}", notes="code text several")
+kind("robot.fault_cleared", "Over: {text}", _FAULT, notes="text several", but=(
+    ("text", None, "Fault cleared"), ("several", True, "Over: {text}. Still: {fault}"),
+))  # fmt: skip
 kind("robot.hold_opened", "Hold {kind_word}{until_word}: {why}", "holds.kind holds.why holds.by holds.since holds.until "
      "holds.mission holds.dispatch_no holds.asked_at holds.question stop_due_at hold_due_at", notes="kind_word why until_word")  # fmt: skip
 kind("robot.hold_changed", "Hold {kind_word} until {until_word}: {why}", "holds.why holds.until hold_due_at",
@@ -78,6 +82,7 @@ kind("person.token_revoked", "API token revoked: {label}", "tokens.revoked_at", 
 AGGREGATES["alert"] = Aggregate(prefix="alert", model=Alert, children={}, changed=signals.alert_changed)
 
 kind("alert.opened", "Alert: {text}", "cause severity subject robot_id site_id text lasts urgent opened_at")
+kind("alert.said_anew", "Alert now: {text}", "text")
 kind("alert.acknowledged", "Alert acknowledged by {acknowledged_by}", "acknowledged_at acknowledged_by")
 kind("alert.cleared", "Alert cleared by {who}: {cleared_why}", "cleared_at cleared_by cleared_why", notes="who")
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from fleet import faults
 from fleet.commands import command, msg_id_of
 from fleet.history import Change
 from fleet.models import CommandState, HoldKind, Mode, Presence
@@ -51,14 +52,19 @@ class Reported(Word):
 
 @dataclass(frozen=True, slots=True)
 class Faulted(Word):
+    """Something is wrong; of each code the newest word counts. `kind` as in fleet/faults.py."""
+
     text: str
     code: str = ""
     danger: bool = False
+    kind: str = faults.FAULT
 
 
 @dataclass(frozen=True, slots=True)
 class FaultCleared(Word):
-    pass
+    """What has that code is over; None: everything is."""
+
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +180,7 @@ class RevokeCredential:
 def decide(change: Change, fact: Any, now: datetime) -> Verdict:
     """Record what the fact means for the robot. `now` is when it was received (UTC). No I/O, no clock."""
     change.now = now
-    if isinstance(fact, Word) and not isinstance(fact, StoodStill) and not _is_newest(change, fact):
+    if isinstance(fact, Word) and not isinstance(fact, StoodStill | FaultCleared) and not _is_newest(change, fact):
         return Verdict.STALE
     return _RULES[type(fact)](change, fact, now)
 
@@ -198,17 +204,42 @@ def _is_newest(change: Change, fact: Word) -> bool:
 
 
 def _faulted(change: Change, fact: Faulted, now: datetime) -> Verdict:
-    change.record(
-        "robot.faulted", fault=fact.text or fact.code, code=fact.code, danger=fact.danger, mode=Mode.FAULT,
-        mode_since=now, word_session=fact.session, word_seq=fact.seq,
+    row, word = change.row, {"word_session": fact.session, "word_seq": fact.seq}
+    found = faults.raised(
+        row.faults, code=fact.code, text=fact.text, kind=fact.kind, danger=fact.danger, at=now,
+        word=(fact.session, fact.seq),
     )  # fmt: skip
+    if fact.kind == faults.WARNING:
+        if faults.same(found, row.faults):
+            return Verdict.REDUNDANT
+        said = _faults(found) | (
+            {"fault": row.fault} if row.fault and not row.faults else {}
+        )  # one of before there were several
+        change.record("robot.warned", **said, code=fact.code, text=found[-1]["text"], **word)
+        return Verdict.APPLIED
+    mode = {} if row.mode == Mode.FAULT else {"mode": Mode.FAULT, "mode_since": now}
+    change.record("robot.faulted", **_faults(found), code=fact.code, danger=fact.danger, **mode, **word)
     return Verdict.APPLIED
 
 
 def _fault_cleared(change: Change, fact: FaultCleared, now: datetime) -> Verdict:
-    mode = {"mode": Mode.UNKNOWN, "mode_since": now} if change.row.mode == Mode.FAULT else {}
-    change.record("robot.fault_cleared", fault="", word_session=fact.session, word_seq=fact.seq, **mode)
+    """By an older word than the newest as well, if only it is newer than what it clears."""
+    row, newest = change.row, _is_newest(change, fact)
+    left = faults.cleared(row.faults, fact.code, (fact.session, fact.seq))
+    if len(left) == len(row.faults) and not newest:
+        return Verdict.STALE
+    over = [f for f in row.faults if f not in left]
+    word = {"word_session": fact.session, "word_seq": fact.seq} if newest else {}
+    ends = newest and row.mode == Mode.FAULT and not faults.blocking(left)
+    mode = {"mode": Mode.UNKNOWN, "mode_since": now} if ends else {}
+    over_words = "; ".join(f["text"] for f in over) or None
+    change.record("robot.fault_cleared", **_faults(left), text=over_words, **mode, **word)
     return Verdict.APPLIED
+
+
+def _faults(found: list[faults.Entry]) -> dict[str, Any]:
+    """Columns, and whether there are several."""
+    return {"faults": found, "fault": faults.words(found), "several": len(faults.blocking(found)) > 1}
 
 
 def _stood_still(change: Change, fact: StoodStill, now: datetime) -> Verdict:

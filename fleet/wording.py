@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from fleet.faults import FAULT, WARNING, is_safety
+from fleet.faults import SAFETY as SAFETY_FAULT
 from fleet.models import HoldKind, Mode, Presence
 
 
@@ -54,6 +56,8 @@ PRESENCES: dict[str, Said] = {
 }
 NEVER_HEARD = said("off", "Never heard from", "off")
 RETIRED = said("off", "Retired", "off")
+SAFETY = said("bad", "Safety stop", "bad")
+FAULTS: dict[str, Said] = {FAULT: MODES[Mode.FAULT], SAFETY_FAULT: SAFETY, WARNING: said("warn", "Warning", "warn")}
 STOPPING = said("ring", "Stopping…", "info")
 DISPATCHING = said("ring", "Dispatching…", "info")
 STOPPED = said("bad", "Stopped", "bad")
@@ -73,6 +77,11 @@ def hold_said(hold: Any) -> Said:
     return STOP_UNCONFIRMED if hold.unconfirmed_at else STOPPING
 
 
+def fault_said(safety: bool) -> Said:
+    """A fault, or that its own safety system holds it."""
+    return SAFETY if safety else MODES[Mode.FAULT]
+
+
 def presence_said(robot: Any) -> Said:
     """One that has never been heard from is not one that nobody is sure about."""
     if robot.presence == Presence.UNKNOWN and robot.presence_since is None:
@@ -85,6 +94,6 @@ def robot_said(robot: Any, open_holds: Iterable[Any]) -> list[Said]:
     if robot.retired_at:
         return [RETIRED]
     found = [hold_said(h) for h in open_holds]
-    found.append(MODES[Mode.FAULT] if robot.fault else MODES[robot.mode])
+    found.append(fault_said(is_safety(robot.faults)) if robot.fault else MODES[robot.mode])
     found.append(presence_said(robot))
     return sorted(found, key=lambda s: ("bad", "info", "warn", "ok", "off").index(s.token))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from fleet.faults import has_words
 from fleet.models import Mode, Presence
 from fleet.wording import clock
 from missions.models import FINAL, State
@@ -157,7 +158,7 @@ _ROBOT: tuple[
     ),
     (
         lambda r, m: bool(r.fault) or r.mode == Mode.FAULT,
-        lambda r, m: f"has a fault: {r.fault}" if r.fault else "has a fault",
+        lambda r, m: has_words(r.fault) if r.fault else "has a fault",
         "Clear the fault at the robot first.",
     ),
     (lambda r, m: r.mode == Mode.MANUAL, lambda r, m: "is driven by hand", "Dispatch when it is given back."),

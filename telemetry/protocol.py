@@ -66,11 +66,15 @@ class State(Struct, frozen=True):
 
 
 class Fault(Struct, frozen=True):
-    """`danger` ends the robot's mission with reason safety."""
+    """`danger` ends the robot's mission with reason safety. Each code is a fault of its own, until it is cleared.
+
+    `kind` safety: the robot's own safety system holds it. With a `warning` it goes on all the same.
+    """
 
     code: Word
     text: Text
     danger: bool = False
+    kind: Literal["fault", "safety", "warning"] = "fault"
 
 
 class FaultCleared(Struct, frozen=True):

@@ -42,8 +42,10 @@ _WORDS: dict[str, Callable[[Up], robots.Word]] = {
         up.data["ended"],
         _uuid(up.data["reply_to"]),
     ),
-    "robot.fault": lambda up: robots.Faulted(up.session, up.seq, up.data["text"], up.data["code"], up.data["danger"]),
-    "robot.fault_cleared": lambda up: robots.FaultCleared(up.session, up.seq),
+    "robot.fault": lambda up: robots.Faulted(
+        up.session, up.seq, up.data["text"], up.data["code"], up.data["danger"], up.data["kind"]
+    ),
+    "robot.fault_cleared": lambda up: robots.FaultCleared(up.session, up.seq, up.data["code"]),
     "robot.stopped": lambda up: robots.StoodStill(up.session, up.seq, _asked_at(up)),
 }
 

@@ -1,5 +1,6 @@
 """Robots: the list, the page of one with its buttons, the form, and the way to its first message."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -11,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import actions, irregular, live, sending, work
+from fleet import actions, faults, irregular, live, sending, work
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
 from fleet.admin.csv_pages import SheetAdmin
@@ -29,7 +30,7 @@ from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
 from fleet.imports import ROBOTS
 from fleet.models import Brand, Command, Hold, Presence, Robot, Site
-from fleet.wording import MODES, clock, hold_said, presence_said, robot_said
+from fleet.wording import FAULTS, MODES, clock, hold_said, presence_said, robot_said
 
 
 class RobotForm(forms.Form):
@@ -173,6 +174,7 @@ class RobotAdmin(SheetAdmin):
         serviced = next((h for h in row.open_holds if h.kind == "maintenance"), None)
         return {
             "said": robot_said(row, row.open_holds),
+            **_faults(row, now),
             "mode_word": MODES[row.mode].word,
             "link_word": presence_said(row).word,
             "holds": [(hold, hold_said(hold), ago(hold.since, now)) for hold in row.open_holds],
@@ -191,6 +193,15 @@ class RobotAdmin(SheetAdmin):
             "offline": row.presence == Presence.OFFLINE,
             **timeline(f"robot:{row.pk}", request.user),
         }
+
+
+def _faults(robot: Any, now: datetime) -> dict[str, Any]:
+    """What is wrong with it, one by one, the worst first."""
+    worst = faults.blocking(robot.faults)
+    rest = [f for f in robot.faults if f not in worst]
+    found = [(FAULTS[f["kind"]], f, ago(datetime.fromisoformat(f["since"]), now)) for f in (*worst, *rest)]
+    heading = "It goes on, and warns" if not worst else f"{len(worst)} faults" if len(worst) > 1 else "A fault"
+    return {"faults": found, "faults_heading": f"{heading}{': it gets no new work' if worst else ''}"}
 
 
 def _columns(robot: Any) -> list[tuple[str, str, str]]:

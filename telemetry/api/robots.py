@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from django.db.models import Prefetch
 from ninja import Query, Router
 
-from fleet import actions, live
+from fleet import abilities, actions, live
 from fleet.access import at_sites
 from fleet.models import Hold, Place, Robot, Site
 from fleet.tokens import by_token
@@ -34,7 +34,11 @@ def shown(robots: Iterable[Any]) -> list[dict[str, Any]]:
     return [
         {
             "id": r.pk, "name": r.name, "site": r.site_id, "brand": r.brand.name, "mode": r.mode, "presence": r.presence,
-            "presence_since": r.presence_since, "fault": r.fault, "retired": r.retired_at is not None,
+            "presence_since": r.presence_since, "fault": r.fault, "faults": [
+                {"code": f["code"], "text": f["text"], "kind": f["kind"], "danger": f["danger"], "since": f["since"]}
+                for f in r.faults
+            ],
+            "address": r.address, "can": sorted(abilities.of(r)), "retired": r.retired_at is not None,
             "mission": missions.get(r.pk),
             "holds": [
                 {

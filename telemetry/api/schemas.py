@@ -175,6 +175,16 @@ class Live(Schema):
     place: str
 
 
+class FaultOut(Schema):
+    code: str
+    text: str
+    kind: str = Field(
+        description="fault, safety (its own safety system holds it), or warning (it goes on all the same)"
+    )
+    danger: bool
+    since: datetime
+
+
 class RobotOut(Schema):
     id: str
     name: str
@@ -183,7 +193,10 @@ class RobotOut(Schema):
     mode: str
     presence: str
     presence_since: datetime | None
-    fault: str
+    fault: str = Field(description="What keeps work from it, in words; empty when nothing does.")
+    faults: list[FaultOut]
+    address: str = Field(description="What it calls itself on the wire, where that is not its id.")
+    can: list[str] = Field(description="Command types it can do, and custom:<name> where only these custom ones.")
     retired: bool
     mission: UUID | None
     holds: list[HoldOut]

@@ -226,7 +226,12 @@ class Driver(Protocol):
     name: ClassVar[str]  # as brands name it, and its entry point
     label: ClassVar[str]  # for people
     transport: ClassVar[Literal["mqtt", "socket"]]  # socket: its robots may call Drover's own addresses instead
-    profile: ClassVar[type[Struct]]  # settings of a brand, all with defaults; may be laid over per robot
+    address: ClassVar[
+        str
+    ]  # what a robot's address is, for people, as “manufacturer/serial number”; empty: it shows a token
+    profile: ClassVar[
+        type[Struct]
+    ]  # settings of a brand, all with defaults; Meta(title, description) is what people read
     timing: ClassVar[Timing]
     strict_sequence: ClassVar[bool]  # its receipts come in order, so a later success proves earlier ones
     newest: ClassVar[frozenset[str]]  # parts whose messages say everything each: of several that wait the newest counts

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.contrib.admin.utils import quote
 
 from fleet.models import HoldKind, Mode, Presence
-from fleet.wording import DISPATCHING, MODES, PRESENCES, STOPPING, hold_said, presence_said
+from fleet.wording import DISPATCHING, MODES, PRESENCES, STOPPING, fault_said, hold_said, presence_said
 from missions.command_types import in_words
 from missions.models import State
 from missions.reasons import MissionFacts, RobotFacts, why
@@ -104,7 +104,7 @@ def robot_look(row: RobotRow, low: bool) -> Look:
             return Look(BAD, "bad", f"{PRESENCES[Presence.OFFLINE].word} with a mission", row.presence_since)
         return Look(OFF, "off", PRESENCES[Presence.OFFLINE].word, row.presence_since)
     if row.fault or row.mode == Mode.FAULT:
-        return Look(BAD, "bad", MODES[Mode.FAULT].word, row.mode_since, short(row.fault))
+        return Look(BAD, "bad", fault_said(row.safety).word, row.mode_since, short(row.fault))
     if hold is not None:
         return _held(hold, False)
     if row.presence == Presence.SUSPECT:

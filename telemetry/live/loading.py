@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from django.db import connection
 
+from fleet.abilities import ABLE_SQL
 from missions.models import OPEN_SQL, QUEUED_SQL, RUNNING_SQL, State
 
 LONG = 300  # characters of a text that a card can ever show
@@ -56,6 +57,7 @@ class RobotRow(msgspec.Struct):
     mission_stop_requested_by: str | None
     mission_attempt: int | None = None
     mission_retry_for: str | None = None
+    safety: bool = False
 
 
 class Waits(msgspec.Struct):
@@ -122,7 +124,8 @@ class Loaded(NamedTuple):
 _ROBOTS = f"""
 SELECT 'robot', jsonb_build_object(
   'id', r.id, 'version', r.version, 'site', r.site_id, 'name', r.name, 'mode', r.mode, 'mode_since', r.mode_since,
-  'presence', r.presence, 'presence_since', r.presence_since, 'fault', left(r.fault, {LONG}), 'capabilities', b.capabilities,
+  'presence', r.presence, 'presence_since', r.presence_since, 'fault', left(r.fault, {LONG}),
+  'safety', r.faults @> '[{{"kind": "safety"}}]', 'capabilities', {ABLE_SQL},
   'charge_below_pct', b.charge_below_pct, 'charge_until_pct', b.charge_until_pct,
   'holds', COALESCE((
     SELECT jsonb_agg(jsonb_build_object('number', h.number, 'kind', h.kind, 'why', left(h.why, {LONG}), 'by', h.by,
