@@ -1,6 +1,7 @@
 """All settings, read once from the environment, with safe defaults and loud errors."""
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
@@ -180,6 +181,10 @@ CHANNEL_LAYERS = {
 }
 
 PARTITIONS = number("DROVER_PARTITIONS", 8)  # streams in:{0..P-1}; drain them before changing it
+
+# Robots over MQTT: manage.py gateway
+MQTT_URL = env("MQTT_URL", "")  # mqtt://user:password@host:1883, or mqtts://…?ca=file
+GATEWAY = env("DROVER_GATEWAY", "") or socket.gethostname()  # this gateway's name among all that share a broker
 
 # What is deleted after how many days (telemetry/keeping.py says what that is). The history is never deleted
 KEEP_DAYS = {

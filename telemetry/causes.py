@@ -67,6 +67,17 @@ CAUSES: dict[str, Cause] = {
         CRITICAL, "No worker works on partitions {partitions}: what their robots say is not applied. Start `manage.py worker`",
         "stream-backs-up.md",
     ),
+    "broker_down": Cause(
+        CRITICAL, "The gateway {gateway} hears no robot over MQTT: {why}. Robots go on by themselves, and their links are unknown. "
+        "Start the broker, or see what MQTT_URL says", "mqtt-is-away.md",
+    ),
+    "gateway_missing": Cause(
+        CRITICAL, "No MQTT gateway runs, and {robots} robots talk over MQTT. Start `manage.py gateway`", "mqtt-is-away.md",
+    ),
+    "retained_command": Cause(
+        CRITICAL, "Somebody left a command for {robot} on the MQTT broker, retained on {topic}: the robot is given it whenever it "
+        "comes back. Drover never does so. Find out who, and take it away: mosquitto_pub -r -n -t '{topic}'", "mqtt-is-away.md",
+    ),
     "outbox": Cause(
         WARNING, "Events wait in the outbox for {age}: the stream `out` does not take them, so webhooks, e-mail and statistics "
         "are late. Look at the durable Redis and at the worker's log", "stream-backs-up.md",

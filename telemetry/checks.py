@@ -22,6 +22,7 @@ from fleet import live
 from fleet.models import Alert, Mode, Presence, Robot, Severity
 from telemetry import clocks
 from telemetry.causes import CAUSES, size, span, words
+from telemetry.drivers import registry
 from telemetry.out.behind import groups_behind
 from telemetry.stream import Streams
 
@@ -114,6 +115,22 @@ class Checks:
         )  # fmt: skip
         return found("worker_missing", partitions=", ".join(map(str, rows))) if rows else {}
 
+    def gateways(self, now: datetime) -> Founds | None:
+        """Those that live and hear nothing; and is there one at all where robots need it?"""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT name, trouble FROM telemetry_gatewayprocess WHERE until > clock_timestamp() ORDER BY name"
+            )
+            living = cursor.fetchall()
+        holds: Founds = {}
+        for name, why in living:
+            if why:
+                ((cause, one),) = found("broker_down", gateway=name, why=why).items()
+                holds[f"{cause}:{name}"] = one
+        if not living and (robots := _robots_over_mqtt()):
+            holds |= found("gateway_missing", robots=robots)
+        return holds
+
     def outbox(self, now: datetime) -> Founds | None:
         ages = _column(
             "SELECT extract(epoch FROM clock_timestamp() - recorded_at)::float FROM fleet_event"
@@ -169,12 +186,19 @@ CHECKS: tuple[tuple[tuple[str, ...], Callable[[Checks, datetime], Founds | None]
     (("database_space",), Checks.database_space),
     (("backlog",), Checks.backlog),
     (("worker_missing",), Checks.workers),
+    (("broker_down", "gateway_missing"), Checks.gateways),
     (("outbox",), Checks.outbox),
     (("follower_behind",), Checks.followers),
     (("clock",), Checks.clock_steady),
     (("clocks_apart",), Checks.clocks_agree),
     (("low_battery", "robot_clock"), Checks.robots),
 )
+
+
+def _robots_over_mqtt() -> int:
+    """How many robots in service have a driver that knows no other way."""
+    drivers = {name for name in registry.names() if registry.get(name).transport == "mqtt"}
+    return Robot.objects.filter(retired_at=None, brand__driver__in=drivers).count() if drivers else 0
 
 
 def open_causes(name: str) -> list[str]:

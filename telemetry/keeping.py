@@ -58,6 +58,7 @@ OTHERWISE = {
     "telemetry_processedmessage": "tidying deletes by age, up to the watermark; numbers say what was known",
     "telemetry_watermark": "the newest sessions of each robot: DROVER_KEEP_ROBOT_SESSIONS",
     "telemetry_workerprocess": "workers delete those that ended an hour ago",
+    "telemetry_gatewayprocess": "gateways delete those that ended an hour ago",
     "telemetry_knock": "500 rows and 30 days at most, kept so by whoever writes them",
     "fleet_delivery": "goes with its command",
     "telemetry_irregularity": "counts: one row per robot, kind of message and verdict",
@@ -85,7 +86,7 @@ CONFIGURATION = {
     "auth_group", "auth_group_permissions", "auth_permission", "auth_user", "auth_user_groups",
     "auth_user_user_permissions", "django_content_type", "django_migrations",
     "fleet_brand", "fleet_mapimage", "fleet_membership", "fleet_person", "fleet_place", "fleet_robot", "fleet_site",
-    "missions_template", "telemetry_follower", "telemetry_link", "telemetry_partition", "telemetry_webhook",
+    "missions_template", "telemetry_follower", "telemetry_gatewaypartition", "telemetry_link", "telemetry_partition", "telemetry_webhook",
     "telemetry_webhooklane",
 }  # fmt: skip
 
@@ -102,6 +103,9 @@ LIVE_KEYS = {
     "seen": "one member per robot",
     "born": "one",
     "gateways": "one member per gateway, for an hour",
+    "deaf": "one member per gateway that could not hear its robots, for an hour",
+    "gone": "one member per robot, for a day",
+    "unanswered": "one member per robot, for a day",
     "trouble": 20,
     "heard:*": 7 * 86_400,
     "asgi*": 86_400,

@@ -91,6 +91,7 @@ HELD_BACK = _gauge("partitions_held_back", "Partitions whose robots are asked to
 DROPPED = _counter(
     "telemetry_dropped", "Lossy messages that were not taken: a robot sent too many, or the live Redis is slow."
 )
+BROKER = _gauge("broker_connected", "1 while this gateway hears the MQTT broker.")
 UNAUTHORISED = _counter("unauthorised", "Robots' connections with a token that is not valid.")
 
 # live page

@@ -96,6 +96,27 @@ class WorkerProcess(models.Model):
     backend_start = models.DateTimeField(null=True)
 
 
+class GatewayPartition(models.Model):
+    """Which MQTT gateway has the robots of this partition (database time). As `Partition`, for another purpose."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True)
+    owner = models.CharField(max_length=80, default="")
+    fence = models.BigIntegerField(default=0)
+    until = models.DateTimeField(null=True)
+
+
+class GatewayProcess(models.Model):
+    """An MQTT gateway that lives, as `WorkerProcess`. `name` is its client id at the broker: one process may have it."""
+
+    name = models.CharField(primary_key=True, max_length=80)
+    process = models.CharField(max_length=120, db_default="", help_text="host:pid and a number of chance.")
+    trouble = models.CharField(max_length=500, db_default="", help_text="Why it hears no robot; empty when it does.")
+    started_at = models.DateTimeField()
+    until = models.DateTimeField()
+    backend = models.IntegerField(default=0, help_text="Process id of its session in PostgreSQL.")
+    backend_start = models.DateTimeField(null=True)
+
+
 class FailedTry(models.Model):
     """How often applying one stream entry raised in application code; over the limit it becomes a dead letter."""
 

@@ -22,10 +22,14 @@ TEND_S = 0.3  # how often an owner renews, and how soon it sees that another was
 FORGET_S = 3600  # a worker that ended without a word stays listed this long
 
 
-_LIVING = (
-    "telemetry_workerprocess w JOIN pg_stat_activity a ON a.pid = w.backend AND a.backend_start = w.backend_start"
-    " AND w.until > clock_timestamp()"
-)
+def _living_in(processes: str) -> str:
+    return (
+        f"{processes} w JOIN pg_stat_activity a ON a.pid = w.backend AND a.backend_start = w.backend_start"
+        " AND w.until > clock_timestamp()"
+    )
+
+
+_LIVING = _living_in("telemetry_workerprocess")
 
 
 class Lost(Exception):
@@ -63,10 +67,17 @@ def living() -> int:
 
 
 class Partitions:
-    """The partitions of one worker. `tend` every `TEND_S`, between batches; `release` at the end."""
+    """The partitions of one worker. `tend` every `TEND_S`, between batches; `release` at the end.
 
-    def __init__(self, owner: str, count: int, *, lease_s: float = LEASE_S) -> None:
+    Gateways share robots out in the same way, in tables of their own (telemetry/gateways/sharing.py).
+    """
+
+    def __init__(
+        self, owner: str, count: int, *, lease_s: float = LEASE_S,
+        partitions: str = "telemetry_partition", processes: str = "telemetry_workerprocess",
+    ) -> None:  # fmt: skip
         self.owner = owner
+        self._partitions, self._processes, self._living = partitions, processes, _living_in(processes)
         self.count = count
         self.lease_s = lease_s
         self.fences: dict[int, int] = {}  # partition → fence, of what we own
@@ -88,22 +99,22 @@ class Partitions:
         """Planned end: whoever lives may take over at once."""
         self.fences = {}
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("UPDATE telemetry_partition SET owner = '', until = NULL WHERE owner = %s", [self.owner])
-            cursor.execute("DELETE FROM telemetry_workerprocess WHERE name = %s", [self.owner])
+            cursor.execute(f"UPDATE {self._partitions} SET owner = '', until = NULL WHERE owner = %s", [self.owner])
+            cursor.execute(f"DELETE FROM {self._processes} WHERE name = %s", [self.owner])
 
     def _share(self, cursor: Any) -> int:
         """How many partitions are ours by right: as even as it goes, the first by name have one more."""
         cursor.execute(
-            "INSERT INTO telemetry_workerprocess (name, started_at, until, backend, backend_start)"
+            f"INSERT INTO {self._processes} (name, started_at, until, backend, backend_start)"
             " SELECT %s, clock_timestamp(), clock_timestamp() + %s * interval '1 second', pid, backend_start"
             " FROM pg_stat_activity WHERE pid = pg_backend_pid() ON CONFLICT (name) DO UPDATE"
             " SET until = EXCLUDED.until, backend = EXCLUDED.backend, backend_start = EXCLUDED.backend_start",
             [self.owner, self.lease_s],
         )
-        cursor.execute(f"SELECT w.name FROM {_LIVING} ORDER BY w.name")
+        cursor.execute(f"SELECT w.name FROM {self._living} ORDER BY w.name")
         living = [name for (name,) in cursor.fetchall()]
         cursor.execute(
-            "DELETE FROM telemetry_workerprocess WHERE until < clock_timestamp() - %s * interval '1 second'", [FORGET_S]
+            f"DELETE FROM {self._processes} WHERE until < clock_timestamp() - %s * interval '1 second'", [FORGET_S]
         )
         return self.count // len(living) + (living.index(self.owner) < self.count % len(living))
 
@@ -112,7 +123,7 @@ class Partitions:
         if not self.fences:
             return {}
         cursor.execute(
-            "UPDATE telemetry_partition p SET until = clock_timestamp() + %s * interval '1 second'"
+            f"UPDATE {self._partitions} p SET until = clock_timestamp() + %s * interval '1 second'"
             " FROM unnest(%s::int[], %s::bigint[]) AS mine(id, fence)"
             " WHERE p.id = mine.id AND p.fence = mine.fence AND p.owner = %s RETURNING p.id, p.fence",
             [self.lease_s, list(self.fences), list(self.fences.values()), self.owner],
@@ -122,7 +133,7 @@ class Partitions:
     def _give_back(self, cursor: Any, surplus: list[int]) -> None:
         if surplus:
             cursor.execute(
-                "UPDATE telemetry_partition SET owner = '', until = NULL WHERE owner = %s AND id = ANY(%s)",
+                f"UPDATE {self._partitions} SET owner = '', until = NULL WHERE owner = %s AND id = ANY(%s)",
                 [self.owner, surplus],
             )
 
@@ -131,16 +142,16 @@ class Partitions:
         if wanted <= 0:
             return {}
         cursor.execute(
-            "INSERT INTO telemetry_partition (id, owner, fence) SELECT n, '', 0 FROM generate_series(0, %s) AS n"
-            " WHERE NOT EXISTS (SELECT 1 FROM telemetry_partition WHERE id = n) ON CONFLICT DO NOTHING",
+            f"INSERT INTO {self._partitions} (id, owner, fence) SELECT n, '', 0 FROM generate_series(0, %s) AS n"
+            f" WHERE NOT EXISTS (SELECT 1 FROM {self._partitions} WHERE id = n) ON CONFLICT DO NOTHING",
             [self.count - 1],
         )
         cursor.execute(
-            "UPDATE telemetry_partition SET owner = %s, fence = fence + 1,"
+            f"UPDATE {self._partitions} SET owner = %s, fence = fence + 1,"
             " until = clock_timestamp() + %s * interval '1 second'"
-            " WHERE id = ANY(ARRAY(SELECT id FROM telemetry_partition"
+            f" WHERE id = ANY(ARRAY(SELECT id FROM {self._partitions}"
             " WHERE id < %s AND (until IS NULL OR until < clock_timestamp()"
-            f" OR owner NOT IN (SELECT w.name FROM {_LIVING}))"
+            f" OR owner NOT IN (SELECT w.name FROM {self._living}))"
             " ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id, fence",
             [self.owner, self.lease_s, self.count, wanted],
         )

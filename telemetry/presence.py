@@ -1,7 +1,9 @@
 """Presence of robots, by the time we last heard of each: a sweep every second over the owned partitions.
 
 Silence is the robot's own only when somebody was there to hear it. While the live Redis is away or has lost what it
-knew, or the gateway of a robot has died, its link is `unknown`, and for a grace there is no verdict on its silence.
+knew, or the gateway of a robot has died or cannot hear it, its link is `unknown`, and for a grace there is no verdict on
+its silence. Whoever saw a link end makes its robot suspect at once, a robot that does not answer on a link that works is
+offline at once: until it is heard again.
 """
 
 import logging
@@ -20,6 +22,7 @@ from telemetry.stream import partition_of
 log = logging.getLogger(__name__)
 DEAF_S = 5.0  # nobody could hear robots for so long: what we know of their links is too old
 DEAD_S = 4.0  # a gateway that gave no sign of life for so long is dead, frozen or cut off
+DEAF_GRACE_S = 30.0  # robots that were cut off from a gateway may take so long to come back
 HTTP = "http"  # the gateway of robots whose requests any process serves
 
 VERDICTS = (Presence.ONLINE, Presence.SUSPECT)  # what `unknown` takes the place of; an offline robot stays offline
@@ -49,6 +52,7 @@ class Sweep:
         for pk, presence, suspect_after_s, offline_after_s, gateway in robots:
             p = partition_of(pk)
             verdict: Presence | None = judge(heard.at.get(pk), now, suspect_after_s, offline_after_s)
+            verdict = witnessed(verdict, heard.at.get(pk), heard.gone.get(pk), heard.unanswered.get(pk))
             if verdict != Presence.ONLINE:
                 if deaf or _unheard(gateway, lately_dead):
                     verdict = Presence.UNKNOWN if presence in VERDICTS else None
@@ -72,10 +76,11 @@ class Sweep:
         return tick - self._deaf_since >= DEAF_S
 
     def _lately_dead(self, heard: Heard, now: datetime, tick: float) -> set[str]:
-        """Gateways that died less than the grace ago: their robots are on their way to another."""
+        """Gateways that died, or were deaf, less than the grace ago: their robots are on their way back."""
         dead = {name for name, at in heard.gateways.items() if now - at > timedelta(seconds=DEAD_S)}
         self._dead_since = {name: self._dead_since.get(name, tick) for name in dead}
-        return {name for name, since in self._dead_since.items() if tick - since < GRACE_S}
+        lately = {name for name, since in self._dead_since.items() if tick - since < GRACE_S}
+        return lately | {name for name, at in heard.deaf.items() if now - at < timedelta(seconds=DEAF_GRACE_S)}
 
     def _record(
         self, p: int, fence: int, verdicts: list[tuple[str, Presence]], last: dict[str, datetime], now: datetime
@@ -100,6 +105,15 @@ class Sweep:
 def _unheard(gateway: str | None, lately_dead: set[str]) -> bool:
     """Was nobody there to hear this robot? Over HTTP that is so when one of those who may have been its has died."""
     return bool(lately_dead) if gateway == HTTP else gateway in lately_dead
+
+
+def witnessed(verdict: Presence, last: datetime | None, gone: datetime | None, unanswered: datetime | None) -> Presence:
+    """The verdict, where nothing was heard of the robot since somebody witnessed the end of its link, or its silence."""
+    if unanswered is not None and (last is None or unanswered > last):
+        return Presence.OFFLINE
+    if gone is not None and (last is None or gone > last) and verdict == Presence.ONLINE:
+        return Presence.SUSPECT
+    return verdict
 
 
 def judge(last: datetime | None, now: datetime, suspect_after_s: int, offline_after_s: int) -> Presence:

@@ -352,6 +352,11 @@ def close(code: int, reason: str) -> str:
     return _encode({"type": "close", "code": code, "reason": reason}).decode()
 
 
+def frame(up: Up) -> bytes:
+    """A message that a gateway writes on behalf of a robot which has no such words."""
+    return _encode(up)
+
+
 def delivered(command: UUID, robot: str, at: datetime) -> tuple[UUID, bytes]:
     """(msg_id, message) for the stream: this robot has acknowledged this command, which may be sent again later."""
     msg_id = uuid.uuid5(command, f"delivered {at.isoformat()}")

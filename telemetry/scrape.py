@@ -114,6 +114,19 @@ class Exporter:
         self.file.unlink(missing_ok=True)
 
 
+def export() -> Exporter | None:
+    """This process's `/metrics`. A port that is taken costs the figures, not the process."""
+    try:
+        exporter = Exporter(host=settings.METRICS_HOST, port=settings.METRICS_PORT, folder=settings.VAR)
+    except ValueError as error:
+        raise SystemExit(f"drover: cannot start: {error}") from None
+    except OSError as error:
+        log.warning("no figures of this process: port %d cannot be used (%s)", settings.METRICS_PORT, error)
+        return None
+    exporter.start()
+    return exporter
+
+
 def _forget_dead(folder: Path) -> None:
     """Files of workers that were killed."""
     for file in folder.glob("worker-*"):

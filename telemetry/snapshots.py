@@ -2,7 +2,9 @@
 
 Keys: `last:<robot>` = "<session> <seq> " + coding byte + payload, kept; `alive:<robot>` expires and says only that the
 snapshot is fresh; `seen` = sorted set of the time when each robot was last heard; `born` = when this Redis was empty;
-`gateways` = sorted set of the processes that hold robots' links, by their last sign of life.
+`gateways` = sorted set of the processes that hold robots' links, by their last sign of life; `deaf` = those that could
+not hear their robots, by when they last said so; `gone`, `unanswered` = robots of whose link somebody witnessed the end,
+or that did not answer on a link that works, by when: any later sign of life outranks them.
 """
 
 import hashlib
@@ -27,6 +29,9 @@ GRACE_S = 15  # after the live Redis lost its data, silence proves nothing for s
 DIRTY = "dirty"
 COMMANDS = "commands"
 GATEWAYS = "gateways"
+DEAF = "deaf"
+GONE, UNANSWERED = "gone", "unanswered"
+HINTS_S = 86_400  # how long a witness is remembered
 
 
 class Snapshot(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -82,9 +87,9 @@ SEEN = """
 local now = redis.call('TIME')
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 redis.call('SET', KEYS[2], now_ms, 'NX')
-local scores = {}
-if #ARGV > 0 then scores = redis.call('ZMSCORE', KEYS[1], unpack(ARGV)) end
-return {now_ms - tonumber(redis.call('GET', KEYS[2])), scores, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')}
+local function scores(key) if #ARGV > 0 then return redis.call('ZMSCORE', key, unpack(ARGV)) end return {} end
+local function all(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end
+return {now_ms - tonumber(redis.call('GET', KEYS[2])), scores(KEYS[1]), all(KEYS[3]), all(KEYS[4]), scores(KEYS[5]), scores(KEYS[6])}
 """
 
 
@@ -146,14 +151,23 @@ class Put(NamedTuple):
     facts: dict[str, Any]
 
 
-async def write(client: redis.asyncio.Redis, puts: Sequence[Put], touches: Mapping[str, datetime]) -> None:
-    """Many `put` and `touch` in one round trip. Raises `redis.RedisError`."""
+async def write(
+    client: redis.asyncio.Redis,
+    puts: Sequence[Put],
+    touches: Mapping[str, datetime],
+    hints: Mapping[str, Mapping[str, datetime]] | None = None,
+) -> None:
+    """Many `put` and `touch` in one round trip; `hints`: `gone` or `unanswered` → robot → when. Raises `redis.RedisError`."""
     calls = [_put_arguments(*put, FRESH_S) for put in puts]
     async with client.pipeline(transaction=False) as pipe:
         for keys, arguments in calls:
             pipe.evalsha(_PUT_SHA, len(keys), *keys, *arguments)
         if touches:
             pipe.zadd("seen", {robot_id: milliseconds(at) for robot_id, at in touches.items()}, gt=True)
+        for kind, robots in (hints or {}).items():
+            if robots:
+                pipe.zadd(kind, {robot_id: milliseconds(at) for robot_id, at in robots.items()}, gt=True)
+                pipe.zremrangebyscore(kind, "-inf", now_ms() - HINTS_S * 1000)
         replies = await pipe.execute(raise_on_error=False)
     for (keys, arguments), reply in zip(calls, replies, strict=False):
         if isinstance(reply, redis.exceptions.NoScriptError):  # a restart forgot it
@@ -245,18 +259,27 @@ class Heard(NamedTuple):
     at: dict[str, datetime]
     settled: bool
     gateways: dict[str, datetime] = {}  # last sign of life of each; one that ended in order is absent
+    deaf: dict[str, datetime] = {}  # gateway → when it last said that it hears no robot
+    gone: dict[str, datetime] = {}  # robot → when its link was seen to end
+    unanswered: dict[str, datetime] = {}  # robot → when it had not answered, on a link that works
 
 
 def last_received(robot_ids: Sequence[str], *, grace_s: float = GRACE_S) -> Heard | None:
     """For the presence sweep. None: the live Redis does not answer."""
     try:
-        age_ms, scores, beats = client().eval(SEEN, 3, "seen", "born", GATEWAYS, *robot_ids)
+        keys = ("seen", "born", GATEWAYS, DEAF, GONE, UNANSWERED)
+        age_ms, scores, beats, deaf, gone, unanswered = client().eval(SEEN, len(keys), *keys, *robot_ids)
     except (redis.RedisError, OSError):
         return None
-    pairs = zip(robot_ids, scores, strict=True)
-    at = {r: _moment(score) for r, score in pairs if score is not None}
-    gateways = {name.decode(): _moment(score) for name, score in zip(beats[::2], beats[1::2], strict=True)}
-    return Heard(at, age_ms >= grace_s * 1000, gateways)
+    at, gone, unanswered = (
+        {r: _moment(score) for r, score in zip(robot_ids, some, strict=True) if score is not None}
+        for some in (scores, gone, unanswered)
+    )
+    return Heard(at, age_ms >= grace_s * 1000, _by_name(beats), _by_name(deaf), gone, unanswered)
+
+
+def _by_name(pairs: Sequence[bytes]) -> dict[str, datetime]:
+    return {name.decode(): _moment(score) for name, score in zip(pairs[::2], pairs[1::2], strict=True)}
 
 
 def _moment(score: bytes | str) -> datetime:

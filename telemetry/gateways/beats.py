@@ -7,7 +7,7 @@ import redis.asyncio
 from redis import RedisError
 
 from telemetry.gateways.vitals import uncut
-from telemetry.snapshots import GATEWAYS, now_ms
+from telemetry.snapshots import DEAF, GATEWAYS, now_ms
 
 log = logging.getLogger(__name__)
 EVERY_S = 1.0
@@ -19,6 +19,7 @@ class Beats:
 
     def __init__(self, live: redis.asyncio.Redis, name: str) -> None:
         self._live, self._name = live, name
+        self.deaf = False  # it lives, and cannot hear its robots: what is between them is away
 
     async def run(self) -> None:
         """Beat, until cancelled."""
@@ -30,7 +31,10 @@ class Beats:
         try:
             async with self._live.pipeline(transaction=False) as pipe:
                 pipe.zadd(GATEWAYS, {self._name: now_ms()})
-                pipe.zremrangebyscore(GATEWAYS, "-inf", now_ms() - FORGET_S * 1000)
+                if self.deaf:
+                    pipe.zadd(DEAF, {self._name: now_ms()})
+                for key in (GATEWAYS, DEAF):
+                    pipe.zremrangebyscore(key, "-inf", now_ms() - FORGET_S * 1000)
                 await pipe.execute()
         except (RedisError, OSError) as error:
             log.debug("the live Redis takes no sign of life: %s", error)

@@ -70,7 +70,7 @@ class Link:
 
     robot: str
     session: int
-    credential: int
+    credential: int | None  # None: its address on a broker is all there is
     send: Callable[[str], Awaitable[None]]
     close: Callable[[int], Awaitable[None]]
     applied: dict[int, int] = field(default_factory=dict)
@@ -148,8 +148,8 @@ class Links:
 
     _here: ClassVar["Links | None"] = None
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic, name: str = GATEWAY) -> None:
+        self.clock, self.name = clock, name
         self.loop = asyncio.get_running_loop()
         self.counts: Counter[str] = Counter()  # bad input by field, and other things worth counting
         self.rows, self.intake = Rows(), Intake(settings.REDIS_URL)
@@ -158,10 +158,10 @@ class Links:
             settings.LIVE_REDIS_URL, socket_timeout=1.5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )
         self.vitals, self.heard, self.knocks = Vitals(self.live), Heard(self.live), Knocks(self.rows)
-        self.tries, self.duplicates = Tries(self.rows, GATEWAY), Duplicates(self.rows)
+        self.tries, self.duplicates = Tries(self.rows, name), Duplicates(self.rows)
         self.backlog, self.room = Backlog(self.intake), Room()
         self._allowances: dict[str, Bucket] = {}  # of critical messages, by robot: a new link is no new allowance
-        self.beats = Beats(self.live, GATEWAY)
+        self.beats = Beats(self.live, name)
         self._by_robot: dict[str, Link] = {}
         self._sockets = 0
         self._hinted: set[str] = set()
@@ -187,6 +187,10 @@ class Links:
             return
         if Links._here is self:
             Links._here = None
+        await self.end()
+
+    async def end(self) -> None:
+        """Pass on what waits, and stop."""
         await self.knocks.step()
         await self.tries.step()
         await self.duplicates.step()
@@ -230,6 +234,10 @@ class Links:
             del self._by_robot[link.robot]
             metrics.LINKS.set(len(self._by_robot))
 
+    def everybody(self) -> set[str]:
+        """Whom each look is about."""
+        return set(self._by_robot)
+
     def hint(self, robots: Iterable[str]) -> None:
         """These robots may have new commands."""
         mine = self._by_robot.keys() & set(robots)
@@ -247,7 +255,7 @@ class Links:
             hinted, self._hinted = self._hinted, set()
             if self.clock() >= next_look:
                 next_look = self.clock() + LOOK_S
-                hinted = set(self._by_robot)
+                hinted = self.everybody()
             try:
                 await self.step(hinted)
             except Exception:
@@ -258,7 +266,7 @@ class Links:
         links = {r: link for r in robots if (link := self._by_robot.get(r)) is not None}
         asked = [link.ask(self.clock()) for link in links.values()]
         try:
-            seen = await self.rows.ask(look, asked) if asked else []
+            seen = await self.look(asked)
             self._database_well = True
         except DatabaseError as error:  # commands that are known are still sent
             if self._database_well:
@@ -269,6 +277,10 @@ class Links:
         for link in links.values():
             if self._by_robot.get(link.robot) is link:
                 await self._send_due(link)
+
+    async def look(self, asked: list[Asked]) -> list[Seen]:
+        """What the database says about these links. Raises `django.db.Error`."""
+        return await self.rows.ask(look, asked) if asked else []
 
     async def _attend(self, link: Link, row: Seen) -> None:
         if self._by_robot.get(link.robot) is not link or link.session != row.session:

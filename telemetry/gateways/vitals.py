@@ -38,6 +38,7 @@ class Vitals:
         self._live = live
         self._puts: deque[Put] = deque(maxlen=LIMIT)
         self._touches: dict[str, datetime] = {}
+        self._hints: dict[str, dict[str, datetime]] = {}
         self._some = asyncio.Event()
         self._well = True
 
@@ -53,21 +54,27 @@ class Vitals:
         self._touches[robot_id] = received_at
         self._some.set()
 
+    def hint(self, kind: str, robot_id: str, at: datetime) -> None:
+        """What somebody witnessed of a robot's link: `snapshots.GONE` or `UNANSWERED`."""
+        self._hints.setdefault(kind, {})[robot_id] = at
+        self._some.set()
+
     async def run(self) -> None:
         """Write what comes, until cancelled."""
         while True:
             await self._some.wait()
             if not await uncut(self.step()):
                 await asyncio.sleep(REST_S)
-            if not self._puts and not self._touches:
+            if not (self._puts or self._touches or self._hints):
                 self._some.clear()
 
     async def step(self) -> bool:
         """One round trip; says whether the live Redis took it."""
         puts = [self._puts.popleft() for _ in range(min(AT_ONCE, len(self._puts)))]
         touches, self._touches = self._touches, {}
+        hints, self._hints = self._hints, {}
         try:
-            await snapshots.write(self._live, puts, touches)
+            await snapshots.write(self._live, puts, touches, hints)
         except (RedisError, OSError) as error:
             if self._well:
                 log.warning("live Redis takes no telemetry: %s", error)

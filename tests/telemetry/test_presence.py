@@ -8,7 +8,7 @@ from fleet.brand_actions import edit_brand
 from fleet.models import Event, Robot
 from telemetry import snapshots
 from telemetry.models import Link
-from telemetry.presence import DEAF_S, Sweep, judge
+from telemetry.presence import DEAF_GRACE_S, DEAF_S, Sweep, judge
 from telemetry.stream import partition_of
 from telemetry.worker import GRACE_S
 from tests.actors import SYSTEM, online
@@ -19,12 +19,10 @@ from tests.telemetry.robots_talk import NOW, work
 def heard(worker, monkeypatch):
     """What the live Redis would answer; `last` is None when it cannot."""
     worker.sweep = Sweep()
-    answer: dict = {"last": {}, "settled": True, "gateways": {}}
+    answer: dict = {"last": {}, "settled": True, "gateways": {}, "deaf": {}, "gone": {}, "unanswered": {}}
 
     def last_received(ids):
-        return (
-            None if answer["last"] is None else snapshots.Heard(answer["last"], answer["settled"], answer["gateways"])
-        )
+        return None if answer["last"] is None else snapshots.Heard(*answer.values())
 
     monkeypatch.setattr(snapshots, "last_received", last_received)
     return answer
@@ -227,3 +225,50 @@ def test_robots_of_partitions_that_are_not_ours_are_left_alone(worker, clock, ro
     assert presence() == "offline"
     assert worker.sweep.step(clock.now, clock.tick, worker.fences, worker.open_from) is True
     assert presence() == "online"
+
+
+def test_whose_link_was_seen_to_end_is_suspect_at_once_until_it_is_heard_again(worker, clock, robot, heard):
+    settled(worker, clock)
+    heard["last"] = {"RB-001": clock.now}
+    heard["gone"] = {"RB-001": clock.now + timedelta(milliseconds=1)}
+    clock.advance(1)
+    work(worker, clock)
+    assert presence() == "suspect"
+    heard["last"] = {"RB-001": clock.now}
+    clock.advance(1)
+    work(worker, clock)
+    assert presence() == "online"
+
+
+def test_who_does_not_answer_on_a_link_that_works_is_offline_until_it_is_heard_again(worker, clock, robot, heard):
+    settled(worker, clock)
+    heard["last"] = {"RB-001": clock.now}
+    heard["unanswered"] = {"RB-001": clock.now + timedelta(milliseconds=1)}
+    clock.advance(1)
+    work(worker, clock)
+    assert presence() == "offline"
+    heard["last"] = {"RB-001": clock.now}
+    clock.advance(1)
+    work(worker, clock)
+    assert presence() == "online"
+
+
+def test_while_a_gateway_hears_nobody_and_for_a_while_after_the_silence_is_not_its_robots(worker, clock, robot, heard):
+    settled(worker, clock)
+    Link.objects.create(robot=robot, session=1, gateway="drover-hall")
+    heard["last"] = {"RB-001": clock.now}
+    work(worker, clock)
+    for _ in range(60):
+        clock.advance(1)
+        heard["gateways"] = heard["deaf"] = {"drover-hall": clock.now}
+        work(worker, clock)
+        assert presence() in ("online", "unknown")
+    assert presence() == "unknown"
+    for _ in range(int(DEAF_GRACE_S) - 1):
+        clock.advance(1)
+        heard["gateways"] = {"drover-hall": clock.now}
+        work(worker, clock)
+    assert presence() == "unknown"
+    clock.advance(2)
+    work(worker, clock)
+    assert presence() == "offline"

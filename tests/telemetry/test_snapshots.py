@@ -132,12 +132,26 @@ async def test_last_received_knows_every_sign_of_life_and_the_newest_counts(clie
     await snapshots.touch(client, "RB-002", T0)
     await client.set("born", 0)
     await client.zadd("gateways", {"here:1": snapshots.milliseconds(T0)})
+    await client.zadd("deaf", {"there": snapshots.milliseconds(T0)})
     assert snapshots.last_received(["RB-001", "RB-002", "RB-404"]) == (
         {"RB-001": T0 + timedelta(seconds=2), "RB-002": T0},
         True,
         {"here:1": T0},
+        {"there": T0},
+        {},
+        {},
     )
     assert snapshots.last_received([])[:2] == ({}, True)
+
+
+async def test_what_somebody_witnessed_of_links_is_known_for_a_day(client):
+    now = datetime.fromtimestamp(snapshots.now_ms() // 1000, UTC)
+    old = now - timedelta(seconds=snapshots.HINTS_S + 1)
+    hints = {"gone": {"RB-001": now, "RB-002": old}, "unanswered": {"RB-002": now}}
+    await snapshots.write(client, [], {}, hints)
+    await snapshots.write(client, [], {}, {"gone": {"RB-001": old}})  # an older word changes nothing
+    heard = snapshots.last_received(["RB-001", "RB-002"])
+    assert (heard.gone, heard.unanswered) == ({"RB-001": now}, {"RB-002": now})
 
 
 async def test_silence_proves_nothing_until_the_grace_after_the_live_redis_lost_its_data(client):

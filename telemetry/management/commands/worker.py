@@ -5,7 +5,6 @@ import signal
 import time
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.backends.signals import connection_created
@@ -13,7 +12,7 @@ from django.db.backends.signals import connection_created
 from fleet import startup
 from telemetry.domain import Site
 from telemetry.metrics import REGISTRY
-from telemetry.scrape import Exporter
+from telemetry.scrape import export
 from telemetry.tidying import Tidying
 from telemetry.watch import Beside, Watch
 from telemetry.worker import Worker, prepare, settle
@@ -33,7 +32,8 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stopping.set())
         _wait_until_sound(worker)
-        exporter = _exporter(worker)
+        REGISTRY.register(Site(lambda: 0 in worker.fences))
+        exporter = export()
         tidying = Tidying(rest=worker.stopping.wait)
         for name, step in (("watch", Watch(worker.partitions.owner).step), ("tidying", tidying.step)):
             Beside(name, step, BESIDE_S, worker.stopping).start()
@@ -43,20 +43,6 @@ class Command(BaseCommand):
         finally:
             if exporter:
                 exporter.stop()
-
-
-def _exporter(worker: Worker) -> Exporter | None:
-    """This worker's `/metrics`. A port that is taken costs the figures, not the worker."""
-    REGISTRY.register(Site(lambda: 0 in worker.fences))
-    try:
-        exporter = Exporter(host=settings.METRICS_HOST, port=settings.METRICS_PORT, folder=settings.VAR)
-    except ValueError as error:
-        raise SystemExit(f"drover: cannot start: {error}") from None
-    except OSError as error:
-        log.warning("no figures of this worker: port %d cannot be used (%s)", settings.METRICS_PORT, error)
-        return None
-    exporter.start()
-    return exporter
 
 
 def _wait_until_sound(worker: Worker) -> None:

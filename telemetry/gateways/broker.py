@@ -1,0 +1,432 @@
+"""The one connection of a gateway to the MQTT broker: made anew for ever, never a call that waits in the event loop.
+
+Each connection is a client of its own, so nothing of an old one is sent or acknowledged on a new one; the broker keeps
+what was not acknowledged and sends it again. MQTT 5 where the broker speaks it, else 3.1.1.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from secrets import SystemRandom
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from telemetry.gateways.vitals import uncut
+
+log = logging.getLogger(__name__)
+BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between two tries to connect, each shorter by up to half
+CONNECT_S = 4.0  # for the TCP connection, and again for the broker's word
+KEEPALIVE_S = 15
+PROBE_S = 2.0  # the broker was silent for so long: it is asked for an answer
+DEAF_S = 4.0  # and then for so long: robots cannot be heard
+DEAD_S = 10.0  # and then for so long: the connection is made anew
+WINDOW = 1000  # messages of robots that are not acknowledged: the broker keeps the rest
+MAX_PACKET = 2**20  # bytes; the broker keeps what is longer to itself (MQTT 5)
+EXPIRES_S = 24 * 3600  # the broker keeps messages for a gateway that is away for so long
+READ_AT_ONCE = 100  # packets until others have their turn
+UNSENT = 5000  # messages to robots that the broker has not taken; more are refused
+TAKEN_OVER = 0x8E  # reason code of MQTT 5
+CLASH_S = (10.0, 60.0, 300.0)  # rest after the broker gave our id to somebody else, the last one repeats
+CALM_S = 600.0  # a connection that lived so long forgets about clashes
+CATCH_UP_S = 2.0
+SHORT_S = 3.0  # connections that end so soon, again and again and without a reason, look like a clash
+SHORT = 5  # so many in a row
+NOT_YET = "not connected yet"
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    """Where the broker is: `mqtt://user:password@host:port`, or `mqtts://…?ca=file&cert=file&key=file`."""
+
+    host: str
+    port: int
+    tls: bool = False
+    user: str = ""
+    password: str = ""
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+
+    @classmethod
+    def of(cls, url: str) -> "Address":
+        """Raises ValueError with what is wrong."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise ValueError(f"MQTT_URL is no address: {error}") from None
+        more = dict(parse_qsl(parts.query))
+        if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
+            raise ValueError("MQTT_URL must look like mqtt://user:password@host:1883, or mqtts:// with TLS")
+        tls = parts.scheme == "mqtts"
+        if wrong := more.keys() - ({"ca", "cert", "key"} if tls else set()):
+            raise ValueError(f"MQTT_URL has no setting {sorted(wrong)[0]} (mqtts:// has ca, cert and key)")
+        return cls(
+            host=parts.hostname, port=port or (8883 if tls else 1883), tls=tls, user=unquote(parts.username or ""),
+            password=unquote(parts.password or ""), **more,
+        )  # fmt: skip
+
+
+class Away(ConnectionError):
+    """The broker is not there, or takes nothing more: what was to be sent has not left."""
+
+
+class Incoming(Struct, kw_only=True):
+    """A message as it came. `connection`: over which it came; only there can it be acknowledged."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retained: bool
+    mid: int
+    connection: int
+
+
+class Broker:
+    """`run` keeps the connection. `heard` gets each message in the order of their coming, and must not wait."""
+
+    def __init__(
+        self, address: Address, client_id: str, heard: Callable[[Incoming], None], *,
+        clock: Callable[[], float] = time.monotonic, changed: Callable[[], None] = lambda: None,
+        presence: str = "",
+    ) -> None:  # fmt: skip
+        self.address, self.client_id, self.clock = address, client_id, clock
+        self._heard, self._changed, self._presence = heard, changed, presence
+        self._client: paho.Client | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mqtt-connect")  # TCP and TLS handshakes wait
+        self._wanted: dict[str, tuple[int, bool]] = {}  # filter → quality of service, whether it is a commands' topic
+        self._unsent: set[int] = set()
+        self._packets = 0
+        self._last_packet = self._since = 0.0
+        self._resumed = False  # the broker kept a session for us
+        self._answered, self._gone = asyncio.Event(), asyncio.Event()
+        self._protocol = paho.MQTTv5
+        self._clashes = self._short = 0
+        self._resting = False  # after a clash
+        self.connection = 0  # counts
+        self.is_connected = False
+        self.why = NOT_YET  # it is not connected; empty when it is
+        self._refused = False
+
+    # --- for the gateway
+
+    @property
+    def hears(self) -> bool:
+        """Would we hear a robot now?"""
+        return self.is_connected and self.clock() - self._last_packet < DEAF_S
+
+    @property
+    def catches_up(self) -> bool:
+        """What comes now may have waited at the broker for us, who knows how long."""
+        return self._resumed and self.clock() - self._since < CATCH_UP_S
+
+    @property
+    def speaks_5(self) -> bool:
+        return self._protocol == paho.MQTTv5
+
+    @property
+    def clash(self) -> bool:
+        """Somebody else uses our id: we rest, lest we kick each other out for ever."""
+        return self._resting
+
+    def want(self, filters: Mapping[str, int], commands: Iterable[str] = ()) -> None:
+        """Hear these, with their quality of service, and what is retained on commands' topics; nothing else."""
+        wanted = {name: (qos, False) for name, qos in filters.items()} | dict.fromkeys(commands, (0, True))
+        old, self._wanted = self._wanted, wanted
+        if self.is_connected:
+            self._unsubscribe(sorted(old.keys() - wanted.keys()))
+            self._subscribe({name: how for name, how in wanted.items() if old.get(name) != how})
+
+    def drop(self, topic: str) -> None:
+        """A subscription of an earlier life that nobody wants any more."""
+        if self.is_connected and topic not in self._wanted:
+            self._unsubscribe([topic])
+
+    def publish(self, topic: str, payload: bytes, qos: int) -> None:
+        """Hand over to be written. Never retained. Raises `Away`."""
+        if not self.is_connected or self._client is None:
+            raise Away(f"the MQTT broker is away: {self.why}")
+        if len(self._unsent) >= UNSENT:
+            raise Away("the MQTT broker takes nothing more")
+        sent = self._client.publish(topic, payload, qos)
+        if sent.rc != paho.MQTT_ERR_SUCCESS:
+            raise Away(f"the MQTT broker is away: {paho.error_string(sent.rc)}")
+        if not sent.is_published():
+            self._unsent.add(sent.mid)
+
+    def ack(self, message: Incoming) -> None:
+        """It is stored, or never will be: the broker may forget it. One of an earlier connection comes again."""
+        if message.qos and self.is_connected and message.connection == self.connection and self._client is not None:
+            self._client.ack(message.mid, message.qos)
+
+    def renew(self, why: str) -> None:
+        """Make the connection anew: the broker sends again what was not acknowledged."""
+        self._lost(why)
+
+    async def run(self) -> None:
+        """Keep the connection, until cancelled."""
+        failures = 0
+        while True:
+            try:
+                began = self.clock()
+                was_up = await uncut(self._connect())
+                if was_up:
+                    failures = 0
+                    await self._keep()
+            finally:
+                self._close()
+            rest = self._rest(was_up, self.clock() - began, failures)
+            failures += 1
+            self._changed()
+            await asyncio.sleep(rest)
+            self._resting = False
+
+    async def end(self) -> None:
+        """In order: the broker tells who listens that we are gone. After `run` was cancelled, or before."""
+        client = self._client
+        if client is not None and self.is_connected:
+            with suppress(ValueError):
+                if self._presence:
+                    client.publish(self._presence, b"offline", 1, retain=True)
+                client.disconnect()
+            await asyncio.sleep(0)
+        self._close()
+        self._thread.shutdown(wait=False)
+
+    # --- one connection
+
+    async def _connect(self) -> bool:
+        """Says whether the broker let us in."""
+        loop = asyncio.get_running_loop()
+        self._answered.clear()
+        self._gone.clear()
+        self._refused = False
+        self.connection += 1
+        self._unsent.clear()
+        client = self._new_client()
+        try:
+            await loop.run_in_executor(self._thread, self._dial, client)
+        except (OSError, ValueError) as error:
+            self._say(f"{self.address.host}:{self.address.port} cannot be reached ({error})")
+            return False
+        self._client = client
+        self._last_packet = self.clock()
+        sock = client.socket()
+        assert sock is not None
+        loop.add_reader(sock, self._readable)
+        client.on_socket_close = self._socket_closes
+        client.on_socket_register_write = lambda _c, _u, s: loop.add_writer(s, self._writable)
+        client.on_socket_unregister_write = lambda _c, _u, s: loop.remove_writer(s)
+        if client.want_write():
+            loop.add_writer(sock, self._writable)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_S):
+                await self._answered.wait()
+        if not self._answered.is_set() or (self._gone.is_set() and not self._refused):
+            self._speak_the_other()  # an old broker hangs up, or is silent, when it is spoken to in a newer version
+        return self.is_connected
+
+    def _new_client(self) -> paho.Client:
+        five = self.speaks_5
+        client = paho.Client(
+            CallbackAPIVersion.VERSION2, self.client_id, protocol=self._protocol, manual_ack=True,
+            reconnect_on_failure=False, **({} if five else {"clean_session": False}),
+        )  # fmt: skip
+        client.connect_timeout = CONNECT_S
+        client.max_inflight_messages_set(WINDOW)
+        if self.address.user:
+            client.username_pw_set(self.address.user, self.address.password or None)
+        if self.address.tls:
+            own = self.address.cert or None
+            client.tls_set(self.address.ca or None, own, self.address.key or None)
+        if self._presence:
+            client.will_set(self._presence, b"offline", 1, retain=True)
+        client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
+        client.on_message, client.on_publish = self._on_message, self._on_publish
+        client.on_subscribe = client.on_unsubscribe = self._on_answer
+        return client
+
+    def _dial(self, client: paho.Client) -> None:
+        """In a thread: TCP and TLS, and CONNECT is on its way."""
+        if not self.speaks_5:
+            client.connect(self.address.host, self.address.port, KEEPALIVE_S)
+            return
+        told = Properties(PacketTypes.CONNECT)
+        told.SessionExpiryInterval, told.ReceiveMaximum, told.MaximumPacketSize = EXPIRES_S, WINDOW, MAX_PACKET
+        client.connect(self.address.host, self.address.port, KEEPALIVE_S, clean_start=False, properties=told)
+
+    async def _keep(self) -> None:
+        """While the connection lives: once a second, is it still there?"""
+        while not self._gone.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._gone.wait()
+            self._tick()
+
+    def _tick(self) -> None:
+        client, silent_s = self._client, self.clock() - self._last_packet
+        if client is None or self._gone.is_set():
+            return
+        if silent_s >= DEAD_S:
+            self._lost(f"the broker has said nothing for {silent_s:.0f} s")
+        elif client.loop_misc() == paho.MQTT_ERR_SUCCESS and silent_s >= PROBE_S:
+            client.unsubscribe(
+                f"drover/gateways/{self.client_id}/nothing"
+            )  # whoever lives answers this, and it does nothing
+        self._changed()
+
+    def _readable(self) -> None:
+        client, sock = self._client, self._client and self._client.socket()
+        for _ in range(READ_AT_ONCE):
+            before = self._packets
+            if client is None or client is not self._client:
+                return
+            client.loop_read()
+            if self._packets == before:
+                return
+        if sock is not None and getattr(sock, "pending", int)():  # TLS has read more than we have; nobody will tell
+            asyncio.get_running_loop().call_soon(self._readable)
+
+    def _writable(self) -> None:
+        if self._client is not None:
+            self._client.loop_write()
+
+    def _socket_closes(self, client: paho.Client, userdata: Any, sock: Any) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(ValueError, OSError):
+            loop.remove_reader(sock)
+            loop.remove_writer(sock)
+
+    def _lost(self, why: str) -> None:
+        if self.is_connected:
+            self._say(why)
+        self.is_connected = False
+        self._gone.set()
+        self._answered.set()
+        self._changed()
+
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        self.is_connected = False
+        if client is None:
+            return
+        client.on_socket_close = client.on_socket_register_write = client.on_socket_unregister_write = None
+        client.on_disconnect = client.on_message = None
+        if (sock := client.socket()) is not None:
+            self._socket_closes(client, None, sock)
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
+
+    # --- what paho calls, in the event loop
+
+    def _on_connect(self, client: Any, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:
+        self._saw_packet()
+        if reason.is_failure:
+            self._refused = "protocol" not in str(reason).lower()
+            self._say(f"the broker refuses us: {reason}" + (" (MQTT_URL names the user)" if self._refused else ""))
+            self._gone.set()
+            self._answered.set()
+            return
+        self.is_connected, self.why, self._since, self._resumed = True, "", self.clock(), flags.session_present
+        version = "5" if self.speaks_5 else "3.1.1"
+        log.info("connected to the MQTT broker %s:%d (MQTT %s)", self.address.host, self.address.port, version)
+        if self._presence:
+            client.publish(self._presence, b"online", 1, retain=True)
+        self._subscribe(self._wanted)
+        self._answered.set()
+        self._changed()
+
+    def _on_disconnect(self, client: Any, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:
+        if client is not self._client:
+            return
+        if self.speaks_5 and reason.value == TAKEN_OVER:
+            self._resting = True
+            self._lost(
+                f"another client has connected to the broker as {self.client_id} and took our place: is there a second"
+                " Drover with the same DROVER_GATEWAY? Each gateway needs a name of its own"
+            )
+        else:
+            self._lost(f"the connection to {self.address.host}:{self.address.port} ended ({reason})")
+
+    def _on_message(self, client: Any, userdata: Any, message: paho.MQTTMessage) -> None:
+        self._saw_packet()
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""
+        incoming = Incoming(
+            topic=topic, payload=message.payload, qos=message.qos, retained=bool(message.retain), mid=message.mid,
+            connection=self.connection,
+        )  # fmt: skip
+        try:
+            self._heard(incoming)
+        except Exception:  # paho would be left in the middle of a packet
+            log.exception("a message on %.200r could not be taken", topic)
+            self.ack(incoming)
+
+    def _on_publish(self, client: Any, userdata: Any, mid: int, reason: Any, properties: Any) -> None:
+        self._saw_packet()
+        self._unsent.discard(mid)
+
+    def _on_answer(self, *_: Any) -> None:
+        self._saw_packet()
+
+    def _saw_packet(self) -> None:
+        self._packets += 1
+        self._last_packet = self.clock()
+
+    # --- subscriptions, words, rests
+
+    def _subscribe(self, filters: Mapping[str, tuple[int, bool]]) -> None:
+        items = list(filters.items())
+        for some in (items[i : i + 50] for i in range(0, len(items), 50)):
+            if self.speaks_5:  # what we send ourselves is not wanted back; whether it is retained is wanted
+                topics: list[Any] = [
+                    (name, SubscribeOptions(qos=qos, noLocal=own, retainAsPublished=own)) for name, (qos, own) in some
+                ]
+            else:
+                topics = [(name, qos) for name, (qos, _) in some]
+            assert self._client is not None
+            self._client.subscribe(topics)
+
+    def _unsubscribe(self, filters: list[str]) -> None:
+        assert self._client is not None
+        for some in (filters[i : i + 50] for i in range(0, len(filters), 50)):
+            self._client.unsubscribe(some)
+
+    def _say(self, why: str) -> None:
+        if why != self.why:
+            log.warning("MQTT: %s; it goes on trying", why)
+        self.why = why
+
+    def _speak_the_other(self) -> None:
+        self._protocol = paho.MQTTv311 if self.speaks_5 else paho.MQTTv5
+        if self.why == NOT_YET:
+            self._say("the broker does not let us in")
+
+    def _rest(self, was_up: bool, lived_s: float, failures: int) -> float:
+        if was_up and lived_s > CALM_S:
+            self._clashes = 0
+        self._short = self._short + 1 if was_up and lived_s < SHORT_S and not self._resting else 0
+        if self._short >= SHORT:
+            self._resting = True
+            self._say(
+                f"the broker ends our connections at once: does another client use the name {self.client_id}, too?"
+            )
+        if self._resting:
+            self._clashes += 1
+            rest = CLASH_S[min(self._clashes, len(CLASH_S)) - 1]
+            log.error("MQTT: %s. Resting for %.0f s", self.why, rest)
+            return rest
+        return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)] * SystemRandom().uniform(0.5, 1.0)

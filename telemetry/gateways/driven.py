@@ -1,0 +1,545 @@
+"""One robot that a driver speaks with: carries out what its conversation answers, and routes commands through it.
+
+The driver decides, this module does: opens sessions, stores words and acknowledges what they came with, passes
+telemetry and signs of life on, sends. What a driver raises costs that message, nothing else.
+"""
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
+from typing import Any, Protocol
+from uuid import UUID
+
+import msgspec
+from django.db import Error as DatabaseError
+from django.utils import timezone
+from msgspec import Struct
+
+from telemetry import metrics, protocol, snapshots
+from telemetry.drivers import contract
+from telemetry.drivers.contract import Driver, Effect, Heard, Spec, Wanted
+from telemetry.gateways import direct, rows
+from telemetry.gateways.broker import Incoming
+from telemetry.gateways.limits import Bucket, too_much
+from telemetry.gateways.links import SILENT_S, Link, Links
+from telemetry.gateways.reading import Complaints
+from telemetry.gateways.rows import Asked
+from telemetry.gateways.words import WINDOW, Words
+from telemetry.protocol import Bad, Up
+from telemetry.snapshots import Put
+
+log = logging.getLogger(__name__)
+MQTT = "MQTT"
+TOUCH_S = 1.0  # a sign of life is passed on this often
+KEPT = 64  # messages of one part that wait, where only the newest counts: older ones go
+MESSAGES_PER_S = 200.0  # of one robot that are looked at; more wait, or give way to newer ones
+BURST_S = 25.0  # so many seconds' worth at once
+MAX_BYTES = 64 * 1024  # of a message, where the driver's settings say nothing
+REST_S = 1.0  # after the database did not open a session
+REFUSED_S = 5.0  # after a link was refused or replaced
+CROWD, CROWD_BYTES = 2000, 32 * 2**20  # messages of all robots that wait: then only the newest of each part is kept
+
+_command = msgspec.json.Decoder(
+    msgspec.defstruct("_Command", [
+        ("msg_id", UUID), ("type", str), ("data", dict[str, Any], {}), ("mission", UUID | None, None),
+        ("dispatch_no", int | None, None),
+    ])
+).decode  # fmt: skip
+
+
+class Broker(Protocol):
+    """What a talk needs of it."""
+
+    def publish(self, topic: str, payload: bytes, qos: int) -> None: ...
+
+    def ack(self, message: Incoming) -> None: ...
+
+    @property
+    def hears(self) -> bool: ...
+
+    @property
+    def catches_up(self) -> bool: ...
+
+
+class Crowd:
+    """Messages of all robots that nobody has heard yet."""
+
+    __slots__ = ("bytes", "messages")
+
+    def __init__(self) -> None:
+        self.messages = self.bytes = 0
+
+    def add(self, payload: bytes, sign: int = 1) -> None:
+        self.messages += sign
+        self.bytes += sign * len(payload)
+
+    @property
+    def is_large(self) -> bool:
+        return self.messages > CROWD or self.bytes > CROWD_BYTES
+
+
+class Robot(Struct, frozen=True, kw_only=True):
+    """An enrolled robot, as the database has it."""
+
+    spec: Spec
+    driver: Driver
+    brand: int
+    suspect_after_s: float = SILENT_S
+
+
+class DrivenLink(Link):
+    """A link over a driver: its commands go through the conversation."""
+
+    def __init__(
+        self, talk: "Talk", session: int, credential: int | None, applied: dict[int, int], heard: float
+    ) -> None:
+        id = talk.robot.spec.id
+        super().__init__(id, session, credential, talk.send, partial(talk.closed, self), applied, MQTT, heard)  # type: ignore[arg-type]
+        self._talk = talk
+        self.said = self.told = 0  # messages numbered by us
+
+    def ask(self, now: float = -math.inf) -> Asked:
+        """Over a broker that is away nothing can be sent, so nothing is marked as sent."""
+        robot = self._talk.robot
+        asked = super().ask(now)
+        return asked._replace(takes=self._talk.broker.hears, address=robot.spec.address, brand=robot.brand)
+
+    def passed(self, applied: dict[int, int]) -> None:
+        """Its robot may be told, if it asks."""
+        super().passed(applied)
+        if applied:
+            self._talk.applied(self.mine())
+
+    def mine(self) -> dict[int, int]:
+        """What is applied of the sessions whose messages came over this link."""
+        mine = self.sessions | {self.session}
+        return {session: seq for session, seq in self.applied.items() if session in mine}
+
+    def silent(self, now: float) -> bool:
+        """Some say something twice a minute only, and are well."""
+        return now - self.heard > max(SILENT_S, self._talk.robot.suspect_after_s)
+
+
+class Receipt:
+    """When all that a message says is stored, its broker may forget it."""
+
+    __slots__ = ("_ack", "_open")
+
+    def __init__(self, ack: Callable[[], None]) -> None:
+        self._ack, self._open = ack, 1
+
+    def wait(self) -> None:
+        self._open += 1
+
+    def done(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self._ack()
+
+
+class Spoken:
+    """A word of the robot on its way to the store."""
+
+    __slots__ = ("_frame", "_link", "_receipt", "_sure", "_talk", "_word", "msg_id", "numbered", "size")
+
+    def __init__(self, talk: "Talk", link: DrivenLink, word: contract.Say, receipt: Receipt | None) -> None:
+        """Raises what cannot be written as JSON."""
+        self._talk, self._link, self._word, self._receipt, self.msg_id = talk, link, word, receipt, word.id
+        self.numbered, self._frame, self._sure = bool(word.raw), word.raw, True
+        self.size = len(word.raw) or len(self._numbered())
+
+    def frame(self) -> bytes:
+        if not self._frame:
+            self._frame = self._numbered()
+        return self._frame
+
+    def _numbered(self) -> bytes:
+        """A word that its robot does not number gets the next number of the link when it is stored, so there are no gaps."""
+        word, link = self._word, self._link
+        return protocol.frame(
+            Up(v=protocol.VERSION, msg_id=word.id, robot=link.robot, session=link.session, channel="critical",
+               seq=link.said + 1, type=word.type, occurred_at=word.occurred_at, mission=word.mission,
+               dispatch_no=word.dispatch_no, step=word.step, attempt=word.attempt, data=word.data)
+        )  # fmt: skip
+
+    def done(self, verdict: str, at: datetime) -> None:
+        if not self.numbered and (verdict == "stored" or not self._sure):
+            self._link.said += 1
+        self._talk.stored(self._word, verdict, at)
+        if self._receipt is not None:
+            self._receipt.done()
+
+    def failed(self, at: datetime) -> None:
+        self._sure = False  # it may be stored after all, under this number
+        metrics.NOT_STORED.inc()
+        if self._word.type in direct.TYPES:
+            self._talk.apply_directly(self._frame, at)
+
+
+class Internal:
+    """A word of ours about the robot, on the same way as its own."""
+
+    __slots__ = ("_frame", "msg_id", "numbered", "size")
+
+    def __init__(self, msg_id: UUID, frame: bytes) -> None:
+        self.msg_id, self._frame, self.size, self.numbered = msg_id, frame, len(frame), True
+
+    def frame(self) -> bytes:
+        return self._frame
+
+    def done(self, verdict: str, at: datetime) -> None: ...
+
+    def failed(self, at: datetime) -> None: ...
+
+
+class Talk:
+    """One robot's conversation and what it needs. `ready` is called when it can go on after it could not."""
+
+    def __init__(
+        self, robot: Robot, links: Links, broker: Broker, ready: Callable[["Talk"], None], crowd: Crowd | None = None
+    ) -> None:  # fmt: skip
+        self.robot, self.links, self.broker, self._ready = robot, links, broker, ready
+        self._crowd = crowd or Crowd()
+        self.wanted = Wanted()
+        self.link: DrivenLink | None = None
+        self.queued = False  # for the gateway: it is in the line of those that have something to do
+        id = robot.spec.id
+        self.words = Words(id, links.store, links.room, links.allowance(id), links.clock, self._moved)
+        self._complaints = Complaints(id, links.clock)
+        self._messages: deque[tuple[Incoming, str, datetime]] = deque()
+        profile = robot.spec.profile
+        self._max_bytes = int(getattr(profile, "max_payload_bytes", MAX_BYTES))
+        per_s = 2 * float(getattr(profile, "max_states_per_s", MESSAGES_PER_S / 2))
+        self._rate = Bucket(per_s, BURST_S * per_s, BURST_S * per_s)
+        self._opening: asyncio.Task[None] | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        self._direct: asyncio.Task[None] | None = None
+        self._rests_until = 0.0
+        self._touched = -math.inf
+        self._offered: frozenset[str] | None = None
+        self._conversation = robot.driver.converse(robot.spec)
+
+    # --- what comes
+
+    def take(self, message: Incoming, part: str, at: datetime) -> None:
+        """A message of this robot. Where the newest says everything, of too many that wait the oldest go."""
+        if message.qos == 0 or part in self.robot.driver.newest:
+            limit = 1 if self._crowd.is_large else KEPT
+            if len(self._messages) >= limit and self._count(part) >= limit:
+                self._drop(next(n for n, waiting in enumerate(self._messages) if waiting[1] == part))
+                metrics.DROPPED.inc()
+        elif len(self._messages) >= WINDOW and self.words.is_throttled:
+            self._shed(message)
+            return
+        self._messages.append((message, part, at))
+        self._crowd.add(message.payload)
+
+    def _count(self, part: str) -> int:
+        return sum(waiting[1] == part for waiting in self._messages)
+
+    def _drop(self, n: int) -> None:
+        message = self._messages[n][0]
+        del self._messages[n]
+        self._crowd.add(message.payload, -1)
+        self.broker.ack(message)
+
+    def _shed(self, message: Incoming) -> None:
+        """It sends more than it may, for long, and would take the room of all others at the broker.
+
+        Its messages are let go of; as its link ends, it will say hello and repeat what is not applied.
+        """
+        log.warning("%s sends too much: it is made to begin anew", self.robot.spec.id)
+        self.broker.ack(message)
+        while self._messages:
+            self._drop(0)
+        if self.link is not None:
+            self.links.remove(self.link)
+        self._forget()
+        self._rest(REFUSED_S)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._messages) and not self.is_held_up
+
+    @property
+    def is_held_up(self) -> bool:
+        """It goes on when `ready` is called."""
+        return self._opening is not None or self._pause is not None or self.words.is_full
+
+    def work(self) -> None:
+        """Let the conversation hear the next message."""
+        now = self.links.clock()
+        if now < self._rests_until or not self._rate.take(now):
+            self._rest(max(self._rests_until - now, 1 / self._rate.per_s))
+            return
+        message, part, at = self._messages.popleft()
+        self._crowd.add(message.payload, -1)
+        receipt = Receipt(partial(self.broker.ack, message)) if message.qos else None
+        if len(message.payload) > self._max_bytes:
+            effects: Iterable[Effect] = [
+                contract.Complaint(field="message", reason=f"is longer than {self._max_bytes} bytes")
+            ]
+        else:
+            heard = Heard(part=part, payload=message.payload, at=at, retained=message.retained)
+            effects = self._ask("hear", heard, self.wanted)
+        answer = next((e.payload for e in effects if type(e) is contract.Send), b"")
+        self.links.heard.note(self.robot.spec.id, message.payload, at, answer[:500].decode(errors="replace"), MQTT)
+        old = message.retained or (message.qos > 0 and self.broker.catches_up)
+        self._carry_out(effects, at, receipt, old, message=(message, part, at))
+
+    def _rest(self, wait_s: float) -> None:
+        self._rests_until = self.links.clock() + wait_s
+        if self._pause is None:
+            self._pause = asyncio.get_running_loop().call_later(wait_s, self._go_on)
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._ready(self)
+
+    def _opened(self, task: "asyncio.Task[None]") -> None:
+        self._opening = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("opening a session of %s failed", self.robot.spec.id, exc_info=error)
+        self._ready(self)
+
+    def _moved(self) -> None:
+        if self._messages and len(self.words) < WINDOW:
+            self._ready(self)
+
+    # --- what the conversation answers
+
+    def _ask(self, method: str, *args: Any) -> list[Effect]:
+        """All effects of a call; none when the driver fails."""
+        try:
+            effects = list(getattr(self._conversation, method)(*args))
+            if unknown := [type(e).__name__ for e in effects if type(e) not in _DO and type(e) is not contract.Begins]:
+                raise TypeError(f"{unknown[0]} is no effect")
+            return effects
+        except Exception:
+            log.exception("the driver %s failed (%s of %s)", self.robot.driver.name, method, self.robot.spec.id)
+            metrics.bad("driver")
+            return []
+
+    def _carry_out(
+        self, effects: Iterable[Effect], at: datetime, receipt: Receipt | None = None, old: bool = False,
+        message: Any = None,
+    ) -> None:  # fmt: skip
+        """Do what the effects say, in their order. The rest waits while a session is opened."""
+        effects = list(effects)
+        for n, effect in enumerate(effects):
+            kind = type(effect)
+            if kind is contract.Begins:
+                if self._opening is None:
+                    self._opening = asyncio.create_task(self._open(effect, effects[n + 1 :], at, receipt, old, message))
+                    self._opening.add_done_callback(self._opened)
+                    return
+            else:
+                try:
+                    _DO[kind](self, effect, at, receipt, old)
+                except Exception:
+                    log.exception("what the driver %s answers cannot be done: %.300r", self.robot.driver.name, effect)
+                    metrics.bad("driver")
+        if receipt is not None:
+            receipt.done()
+
+    async def _open(
+        self, begins: contract.Begins, rest: list[Effect], at: datetime, receipt: Receipt | None, old: bool, message: Any
+    ) -> None:  # fmt: skip
+        robot = self.robot.spec.id
+        try:
+            holder = await self.links.rows.ask(rows.holder_of, begins.token) if begins.token else None
+            if begins.token is not None and (holder is None or holder.robot != robot):
+                self._turn_away(begins.token)
+                if receipt is not None:
+                    receipt.done()
+                return
+            opened = await self.links.rows.ask(rows.open_session, robot, self.links.name)
+        except DatabaseError as error:
+            log.warning("%s cannot be welcomed, the database does not answer: %s", robot, error)
+            self._forget()
+            if message is not None:
+                self._messages.appendleft(message)
+                self._crowd.add(message[0].payload)
+            self._rest(REST_S)
+            return
+        credential = holder.credential if holder is not None else None
+        self._offered = None
+        self.link = DrivenLink(self, opened.session, credential, opened.applied, self.links.clock())
+        self.applied({})
+        self._carry_out(self._ask("begun", opened.session, opened.applied, at), at, None, old)
+        await self.links.add(self.link)
+        self._touch(at, old)
+        self._carry_out(rest, at, receipt, old)
+
+    def _turn_away(self, token: str) -> None:
+        self.links.counts["unauthorised"] += 1
+        metrics.UNAUTHORISED.inc()
+        self.links.knocks.note(token, self.robot.spec.id, MQTT, "")
+        self._forget()
+        self._rest(REFUSED_S)
+
+    def _say(self, word: contract.Say, at: datetime, receipt: Receipt | None, old: bool) -> None:
+        if self.link is None:
+            return  # nobody has let it in
+        spoken = Spoken(self, self.link, word, receipt)
+        if receipt is not None:
+            receipt.wait()
+        if word.session is not None and word.seq is not None:
+            self.link.heard_of((word.session,))
+            self.link.numbers.saw(word.session, "critical", word.seq)
+        self.words.put(spoken)
+
+    def _tell(self, told: contract.Tell, at: datetime, receipt: Receipt | None, old: bool) -> None:
+        link = self.link
+        if link is None:
+            return
+        session, seq = told.session, told.seq
+        if session is None or seq is None:
+            link.told += 1
+            session, seq, facts = link.session, link.told, sound(told.facts)
+        else:
+            link.numbers.saw(session, "lossy", seq)
+            facts = told.facts
+        if too_much(self.links.room, link.lossy, self.links.clock()):
+            metrics.DROPPED.inc()
+            return
+        if facts:
+            self.links.vitals.put(Put(self.robot.spec.id, session, seq, at, facts))
+
+    def _delivered(self, delivered: contract.Delivered, at: datetime, receipt: Receipt | None, old: bool) -> None:
+        if self.link is not None and self.link.acknowledge(delivered.command) is not None:
+            self.words.put(Internal(*protocol.delivered(delivered.command, self.robot.spec.id, at)))
+
+    def _offers(self, offers: contract.Offers, at: datetime, receipt: Receipt | None, old: bool) -> None:
+        if self._offered != offers.capabilities:
+            self._offered = offers.capabilities
+            self.words.put(Internal(*protocol.offered(self.robot.spec.id, offers.capabilities, at)))
+
+    def _send(self, send: contract.Send, at: datetime, receipt: Receipt | None, old: bool) -> None:
+        try:
+            self.broker.publish(send.topic, send.payload, send.qos)
+        except (OSError, ValueError) as error:
+            log.debug("%s is not sent a message: %s", self.robot.spec.id, error)
+
+    def _links(self, link: contract.Link, at: datetime, receipt: Receipt | None, old: bool) -> None:
+        if link.hint == "alive":
+            self._touch(at, old)
+        elif not old:
+            kind = snapshots.GONE if link.hint == "gone" else snapshots.UNANSWERED
+            self.links.vitals.hint(kind, self.robot.spec.id, at)
+
+    def _touch(self, at: datetime, old: bool) -> None:
+        """A sign of life; none when it may be an old one."""
+        now = self.links.clock()
+        if old or self.link is None:
+            return
+        self.link.heard = now
+        if now - self._touched >= TOUCH_S:
+            self._touched = now
+            self.links.vitals.touch(self.robot.spec.id, at)
+
+    def _complain(self, complaint: contract.Complaint, at: datetime, receipt: Receipt | None, old: bool) -> None:
+        self.links.counts[f"bad {complaint.field}"] += 1
+        metrics.bad(complaint.field)
+        self._complaints.add(Bad(complaint.field, complaint.reason))
+
+    # --- words
+
+    def stored(self, word: contract.Say, verdict: str, at: datetime) -> None:
+        if verdict == "duplicate":
+            metrics.DUPLICATES.labels("gateway").inc()
+            if word.raw:
+                self.links.duplicates.note(self.robot.spec.id, word.type)
+        if self.link is not None:
+            self._carry_out(self._ask("stored", word, verdict, at), at)
+
+    def apply_directly(self, frame: bytes, at: datetime) -> None:
+        """That a robot stands waits for no store (I13)."""
+        if self._direct is None or self._direct.done():
+            self._direct = asyncio.create_task(self._apply_directly(frame, at))
+
+    async def _apply_directly(self, frame: bytes, at: datetime) -> None:
+        try:
+            await self.links.direct.ask(direct.apply, protocol.decode_up(frame), at)
+        except Exception as error:  # it is stored as soon as that can be
+            log.warning("%s says that it stands; that could not be written: %s", self.robot.spec.id, error)
+
+    # --- commands, the clock, the end
+
+    async def send(self, frame: str) -> None:
+        """A command. One that cannot leave is no try: raises."""
+        if not self.broker.hears:
+            raise ConnectionResetError("the MQTT broker is away")
+        got: Any = _command(frame)
+        command = contract.Command(
+            id=got.msg_id, type=got.type, data=got.data, mission=got.mission, dispatch_no=got.dispatch_no, raw=frame
+        )
+        now = timezone.now()
+        self._carry_out(self._ask("command", command, self.wanted, now), now)
+
+    def step(self, now: datetime) -> None:
+        """What is due by the clock."""
+        if self._opening is None:
+            self._carry_out(self._ask("step", self.wanted, now), now)
+        if self.has_work:
+            self._ready(self)
+
+    def applied(self, applied: dict[int, int]) -> None:
+        """So far what this robot said is applied."""
+        self.wanted = msgspec.structs.replace(self.wanted, applied=applied)
+
+    async def closed(self, link: DrivenLink, code: int) -> None:
+        """This link has ended: what comes next is the beginning of another one."""
+        if self.link is link:
+            self._forget()
+            if code != protocol.COME_BACK:
+                self._rest(REFUSED_S)
+
+    def _forget(self) -> None:
+        self.link = None
+        self._conversation = self.robot.driver.converse(self.robot.spec)
+
+    def end(self) -> None:
+        """The robot is not ours any more. What it has said is still stored; what waits to be heard is not."""
+        if self.link is not None:
+            self.links.remove(self.link)
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._pause is not None:
+            self._pause.cancel()
+        while self._messages:
+            self._drop(0)
+
+
+_DO: dict[type[Any], Callable[..., None]] = {
+    contract.Say: Talk._say,
+    contract.Tell: Talk._tell,
+    contract.Send: Talk._send,
+    contract.Delivered: Talk._delivered,
+    contract.Link: Talk._links,
+    contract.Offers: Talk._offers,
+    contract.Complaint: Talk._complain,
+}
+
+
+def sound(facts: dict[str, Any]) -> dict[str, Any]:
+    """Of telemetry that a driver read off a robot's message: what can be kept and shown."""
+    kept: dict[str, Any] = {}
+    for name, (low, high) in _BOUNDS.items():
+        value = facts.get(name)
+        if isinstance(value, int | float) and low <= value <= high:  # neither NaN nor infinite
+            kept[name] = float(value)
+    place = facts.get("place")
+    if isinstance(place, str) and len(place) <= 200 and "\0" not in place:
+        kept["place"] = place
+    return kept
+
+
+_BOUNDS = {
+    "x": (-1e7, 1e7), "y": (-1e7, 1e7), "theta": (-1e7, 1e7), "speed": (-1e7, 1e7), "battery": (0, 100),
+    "skew_s": (-1e10, 1e10),
+}  # fmt: skip

@@ -1,0 +1,64 @@
+"""Which robots talk over a broker, as the database has it, and whose driver can be used."""
+
+import logging
+from collections.abc import Container
+from typing import Any, NamedTuple
+
+from fleet.models import Brand, Robot
+from telemetry.drivers import registry
+from telemetry.drivers.contract import Driver, Spec
+from telemetry.gateways import driven
+from telemetry.gateways.links import SILENT_S
+from telemetry.stream import partition_of
+
+log = logging.getLogger(__name__)
+_COLUMNS = ("pk", "address", "profile", "brand_id", "brand__driver", "brand__profile", "brand__suspect_after_s")
+_told: set[str] = set()  # what is wrong with settings is said once
+
+
+class Enrolled(NamedTuple):
+    """`mine`: robots of the partitions that were asked for. `addresses`: (driver, address) of all, so that none is a stranger."""
+
+    mine: dict[str, "driven.Robot"]
+    addresses: frozenset[tuple[str, str]]
+
+
+def look(partitions: Container[int]) -> Enrolled:
+    """One statement. Raises `django.db.Error`."""
+    mine, addresses = {}, set()
+    for row in Robot.objects.filter(retired_at=None).values_list(*_COLUMNS):
+        pk, address, _, _, driver = row[:5]
+        addresses.add((driver, address or pk))
+        if partition_of(pk) in partitions and (robot := _robot(*row)) is not None:
+            mine[pk] = robot
+    return Enrolled(mine, frozenset(addresses))
+
+
+def strangers() -> list[tuple[Driver, Any]]:
+    """(driver, settings) of each brand in use: where robots that nobody has enrolled would show up."""
+    found = []
+    for driver_name, profile in Brand.objects.values_list("driver", "profile").distinct():
+        if (made := _settings(driver_name, profile, {}, f"brand with driver {driver_name}")) is not None:
+            found.append(made)
+    return found
+
+
+def _robot(
+    pk: str, address: str, profile: dict[str, Any], brand: int, driver: str, brand_profile: dict[str, Any], suspect_s: int
+) -> "driven.Robot | None":  # fmt: skip
+    made = _settings(driver, brand_profile, profile, pk)
+    if made is None:
+        return None
+    spec = Spec(id=pk, address=address, profile=made[1])
+    return driven.Robot(spec=spec, driver=made[0], brand=brand, suspect_after_s=max(SILENT_S, float(suspect_s)))
+
+
+def _settings(driver_name: str, brand: dict[str, Any], robot: dict[str, Any], whose: str) -> tuple[Driver, Any] | None:
+    try:
+        driver = registry.get(driver_name)
+        return driver, registry.settings(driver, brand or {}, robot or {})
+    except (registry.Unusable, ValueError) as error:
+        if (text := f"{whose} cannot be served: {error}") not in _told:
+            _told.add(text)
+            log.error("%s", text)
+        return None

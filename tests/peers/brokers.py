@@ -1,0 +1,73 @@
+"""A real Mosquitto for a test: start it, end it, freeze it, start it again on the same port with what it kept."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fleet.tether import tied
+
+MOSQUITTO = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
+needs_mosquitto = pytest.mark.skipif(
+    not Path(MOSQUITTO).exists(), reason="needs mosquitto, which is not installed here"
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Mosquitto:
+    """`conf`: more lines of its configuration."""
+
+    def __init__(self, folder: Path, *conf: str, listener: tuple[str, ...] = ()) -> None:
+        self.folder, self.port = folder, free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o777)  # it gives up root
+        lines = [
+            f"listener {self.port} 127.0.0.1", *listener, *(conf or ("allow_anonymous true",)), "persistence true",
+            f"persistence_location {folder}/", "max_inflight_messages 1000", "max_queued_messages 100000",
+        ]  # fmt: skip
+        (folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    def start(self) -> "Mosquitto":
+        with (self.folder / "log").open("ab") as out:
+            self.process = subprocess.Popen(
+                [MOSQUITTO, "-v", "-c", str(self.folder / "mosquitto.conf")], stdout=out, stderr=out, preexec_fn=tied()
+            )
+        ends = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+                return self
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > ends:
+                    raise RuntimeError((self.folder / "log").read_text()) from None
+                time.sleep(0.02)
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            self.process.wait(10)
+
+    def __enter__(self) -> "Mosquitto":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

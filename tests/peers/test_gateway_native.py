@@ -1,0 +1,62 @@
+"""Native robots over a real broker: hello, words stored before they are acknowledged, commands, and what is retained."""
+
+import json
+
+import pytest
+import redis
+
+from fleet import actions
+from telemetry import snapshots, stream
+from telemetry.gateways.rows import Rows
+from tests.actors import SYSTEM
+from tests.eventually import eventually_async
+from tests.peers.brokers import Mosquitto, needs_mosquitto
+from tests.peers.gateways import Device, running
+
+pytestmark = [pytest.mark.django_db(transaction=True), needs_mosquitto]
+
+
+@pytest.fixture
+def mosquitto(tmp_path):
+    with Mosquitto(tmp_path / "broker") as broker:
+        yield broker
+
+
+@pytest.fixture(autouse=True)
+def streams(settings):
+    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live, redis.Redis.from_url(settings.REDIS_URL) as durable:
+        live.flushdb()
+        durable.flushdb()
+        yield durable
+
+
+@pytest.fixture
+def token(robot):
+    return actions.issue_credential("RB-001", by=SYSTEM)
+
+
+@pytest.fixture
+async def ask():
+    rows = Rows()
+    yield rows.ask
+    rows.close()
+
+
+def stored(durable, robot="RB-001"):
+    entries = durable.xrange(stream.key(stream.partition_of(robot)))
+    return [json.loads(fields[b"raw"]) for _, fields in entries if fields[b"robot"] == robot.encode()]
+
+
+async def test_a_robot_says_hello_and_its_words_are_stored(mosquitto, token, streams, ask):
+    async with running(mosquitto.url), Device(mosquitto.url, "RB-001") as robot:
+        welcome = await robot.hello(token)
+        assert welcome["session"] == 1
+        said = robot.say("robot.state", {"mode": "idle"})
+        ack = await robot.hear(lambda frame: frame.get("msg_id") == said["msg_id"])
+        assert ack["verdict"] == "stored"
+        assert stored(streams)[0]["msg_id"] == said["msg_id"]
+        await ask(lambda: actions.stop_robot("RB-001", why="test", by=SYSTEM))
+        command = await robot.hear(lambda frame: frame["type"] == "robot.stop")
+        robot.acknowledge(command["msg_id"])
+        await eventually_async(lambda: [f for f in stored(streams) if f["type"] == "command.delivered"])
+        assert snapshots.last_received(["RB-001"]).at
