@@ -16,7 +16,6 @@ from telemetry.drivers.vda5050 import typed
 
 T = TypeVar("T")
 
-MOST_WRONG = 8  # of one message: further ones tell nobody more
 _BIGGEST = 2**53
 _KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 _TRUTHS = {0: False, 1: True, "false": False, "true": True, "False": False, "True": True}
@@ -58,7 +57,8 @@ class Fields:
         return name in self._raw
 
     def complain(self, name: str, reason: str) -> None:
-        if len(self._wrong) < MOST_WRONG:
+        """Once for each field, so there are as many as the standard has fields, and none is crowded out."""
+        if all(one.field != self._path + name for one in self._wrong):
             self._wrong.append(Complaint(field=self._path + name, reason=reason))
 
     def text(self, name: str) -> str | None:
@@ -71,14 +71,20 @@ class Fields:
         return None
 
     def whole(self, name: str) -> int | None:
-        number = self._number(name, "a whole number")
-        if number is None or number == int(number):
-            return None if number is None else int(number)
-        self._not(name, number, "a whole number")
-        return None
+        value = self._number(name, "a whole number")
+        if value is None:
+            return None
+        if value != int(value):
+            self.complain(name, "a whole number is expected, not a part of one")
+            return None
+        if not -(2**63) <= value < 2**63:
+            self.complain(name, "the number is out of range")
+            return None
+        return int(value)
 
     def number(self, name: str) -> float | None:
-        return self._number(name, "a number")
+        value = self._number(name, "a number")
+        return None if value is None else float(value)
 
     def _number(self, name: str, expected: str) -> float | int | None:
         value = self._raw.get(name)
@@ -89,10 +95,10 @@ class Fields:
                 self._not(name, value, expected)
                 return None
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            if not math.isfinite(value) if isinstance(value, float) else abs(value) >= 2**63:
-                self.complain(name, "the number is out of range")
-                return None
-            return value
+            if math.isfinite(value):
+                return value
+            self.complain(name, "the number is out of range")
+            return None
         self._not(name, value, expected)
         return None
 

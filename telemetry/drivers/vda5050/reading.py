@@ -171,7 +171,8 @@ def _actions(told: list[typed.Action], wrong: list[Complaint]) -> dict[str, Acti
     if None in found or "" in found:
         found.pop(None, None)
         found.pop("", None)
-        wrong.append(Complaint(field="actionStates.actionId", reason="an action has none"))
+        if all(one.field != "actionStates.actionId" for one in wrong):
+            wrong.append(Complaint(field="actionStates.actionId", reason="an action has none"))
     return found  # type: ignore[return-value]
 
 

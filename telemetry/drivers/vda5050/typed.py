@@ -4,20 +4,23 @@ Every field may be null or missing. What does not fit at all goes through `liber
 """
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # larger ones cannot even be written out
 
 
 class Node(Struct):
     id: str | None = field(default=None, name="nodeId")
-    sequence: int | None = field(default=None, name="sequenceId")
+    sequence: Whole | None = field(default=None, name="sequenceId")
     released: bool | None = None
 
 
 class Edge(Struct):
     id: str | None = field(default=None, name="edgeId")
-    sequence: int | None = field(default=None, name="sequenceId")
+    sequence: Whole | None = field(default=None, name="sequenceId")
     released: bool | None = None
 
 
@@ -72,7 +75,7 @@ class Load(Struct, rename="camel"):
 
 
 class Header(Struct, rename="camel"):
-    header_id: int | None = None
+    header_id: Whole | None = None
     timestamp: datetime | None = None
     version: str | None = None
 
@@ -81,9 +84,9 @@ class State(Header, rename="camel"):
     """`battery_charge` at the top is one robot's own way."""
 
     order_id: str | UnsetType | None = UNSET
-    order_update_id: int | None = None
+    order_update_id: Whole | None = None
     last_node_id: str | None = None
-    last_node_sequence_id: int | None = None
+    last_node_sequence_id: Whole | None = None
     node_states: list[Node] | UnsetType | None = UNSET
     edge_states: list[Edge] | None = None
     action_states: list[Action] | None = None

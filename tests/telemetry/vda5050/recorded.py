@@ -23,7 +23,7 @@ def folder(name: str) -> Path:
     """`samples` or `schemas/<version>`; absent: the test is left out."""
     path = SHARED / name
     if not path.is_dir():
-        missing(f"../shared/vda5050/{name} is not there")
+        missing("../shared/vda5050 is not there: recorded messages and official schemas")
     return path
 
 

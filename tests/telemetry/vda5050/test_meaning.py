@@ -1,0 +1,304 @@
+"""What a robot's words mean: mode, faults, whether it takes an order, what it rejected, what it tells and can do."""
+
+import math
+
+import pytest
+
+from telemetry.drivers.contract import Complaint
+from telemetry.drivers.vda5050 import meaning, reading
+from telemetry.drivers.vda5050.meaning import Fault
+from telemetry.drivers.vda5050.picture import (
+    ActionState,
+    Battery,
+    Connection,
+    Element,
+    Factsheet,
+    Issue,
+    OwnAction,
+    Picture,
+    Position,
+    Velocity,
+)  # fmt: skip
+from telemetry.drivers.vda5050.profile import Profile
+from tests.telemetry.vda5050.words import FACTSHEET, STATE, raw
+
+CHARGING = Battery(40.0, True)
+LOST = Position(0, 0, initialised=False)
+FATAL = Issue("motorError", "FATAL", "left wheel blocked")
+WARNING = Issue("lowBattery", "WARNING", "below 20 %")
+NODES = (Element("n1", 2), Element("n2", 4))
+
+
+def acts(**status):
+    return {name: ActionState("pick", one) for name, one in status.items()}
+
+
+def instant(kind, status):
+    return {"i1": ActionState(kind, status)}
+
+
+# what it says, mode, why it takes no order
+STATES = [
+    ({}, "idle", None),
+    ({"driving": True}, "running", "busy"),
+    ({"order_id": "o1"}, "idle", None),  # it stays after the order is done
+    ({"node_states": NODES}, "running", "busy"),
+    ({"node_states": (Element("n1", 2, released=False),)}, "running", "busy"),  # it waits for the next base
+    ({"actions": acts(a="WAITING")}, "running", "busy"),
+    ({"actions": acts(a="INITIALIZING")}, "running", "busy"),
+    ({"actions": acts(a="RUNNING")}, "running", "busy"),
+    ({"actions": acts(a="PAUSED")}, "running", "busy"),
+    ({"actions": acts(a="RETRIABLE")}, "running", "busy"),
+    ({"actions": acts(a="POLISHING")}, "running", "busy"),  # nobody knows it, so it is not over
+    ({"actions": acts(a="FINISHED", b="FAILED")}, "idle", None),
+    ({"actions": instant("stateRequest", "WAITING")}, "idle", None),  # some leave them so for ever
+    ({"actions": instant("cancelOrder", "RUNNING")}, "running", "busy"),
+    ({"actions": instant("startCharging", "WAITING")}, "running", "busy"),
+    ({"paused": True}, "paused", "paused"),
+    ({"paused": True, "node_states": NODES}, "paused", "paused"),
+    ({"battery": CHARGING}, "charging", "charging"),
+    ({"battery": CHARGING, "driving": True}, "running", "busy"),
+    ({"battery": CHARGING, "paused": True}, "paused", "paused"),
+    ({"operating_mode": "AUTOMATIC"}, "idle", None),
+    ({"operating_mode": "SEMIAUTOMATIC"}, "idle", None),
+    ({"operating_mode": "MANUAL"}, "manual", "manual"),
+    ({"operating_mode": "SERVICE"}, "manual", "manual"),
+    ({"operating_mode": "TEACHIN"}, "manual", "manual"),
+    ({"operating_mode": "DOZING"}, "manual", "manual"),
+    ({"operating_mode": "MANUAL", "e_stop": "MANUAL"}, "manual", "manual"),
+    ({"e_stop": "NONE"}, "idle", None),
+    ({"e_stop": "AUTOACK"}, "fault", "fault"),
+    ({"e_stop": "MANUAL"}, "fault", "fault"),
+    ({"e_stop": "REMOTE", "node_states": NODES}, "fault", "fault"),
+    ({"field_violation": True}, "fault", "fault"),
+    ({"errors": (FATAL,)}, "fault", "fault"),
+    ({"errors": (WARNING,)}, "idle", None),
+    ({"errors": (Issue("x", "ODD"),)}, "idle", None),
+    ({"position": LOST}, "idle", "lost"),
+    ({"position": Position(1, 2)}, "idle", None),
+    ({"loads": ()}, "idle", None),
+]
+
+
+@pytest.mark.parametrize(("told", "mode", "hindered"), STATES)
+def test_mode_and_whether_it_takes_an_order(told, mode, hindered):
+    picture = Picture(**told)
+    assert meaning.mode(picture) == mode
+    hindrance = meaning.hindrance(picture)
+    assert (hindrance and hindrance.code) == hindered
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"operating_mode": "MANUAL"}, "it is in mode MANUAL"),
+        ({"errors": (FATAL,)}, "motorError: left wheel blocked"),
+        ({"position": LOST}, "it does not know where it is"),
+        ({"order_id": "o1", "node_states": NODES}, "it is still busy with o1"),
+        ({"driving": True}, "it is still busy with something"),
+        ({"battery": CHARGING}, "it is charging"),
+        ({"wrong": (Complaint(field="nodeStates", reason="no"),)}, "its state cannot be read: nodeStates"),
+    ],
+)
+def test_why_it_takes_no_order_in_words(told, words):
+    assert meaning.hindrance(Picture(**told)).text == words
+
+
+# --- what could not be read
+
+
+@pytest.mark.parametrize(
+    "field", ["orderId", "nodeStates", "actionStates", "driving", "operatingMode", "safetyState", "errors"]
+)
+def test_nothing_is_said_when_what_it_rests_on_cannot_be_read(field):
+    """A fault is not over, and a robot not idle, because a field was garbled."""
+    picture = reading.state(raw(STATE, **{field: {"a": 1} if isinstance(STATE[field], str) else 7}))
+    assert meaning.mode(picture) is None
+    assert meaning.faults(picture) is None
+    assert meaning.hindrance(picture).code == "unreadable"
+
+
+@pytest.mark.parametrize("field", ["batteryState", "velocity", "loads", "headerId", "timestamp", "agvPosition"])
+def test_what_it_does_not_rest_on_changes_nothing(field):
+    picture = reading.state(raw(STATE, **{field: [[7]]}))
+    assert picture.wrong
+    assert meaning.mode(picture) == "running"
+    assert meaning.faults(picture) == ()
+
+
+# --- nodes that are left there although reached
+
+
+@pytest.mark.parametrize(
+    ("nodes", "at", "sequence", "ahead"),
+    [
+        ([("n1", 2), ("n2", 4)], "n0", 0, 2),
+        ([("n0", 0), ("n1", 2)], "n0", 0, 1),
+        ([("n0", 0), ("n1", 2), ("n2", 4)], "n1", 2, 1),
+        ([("n2", 4), ("n1", 2), ("n0", 0)], "n1", 2, 1),  # never by position
+        ([("n0", 0), ("n1", 2)], "n1", 2, 0),
+        ([("n0", 0), ("n1", 2)], "n1", None, 0),  # it tells no sequence
+        ([("n3", 0)], "n3", 6, 1),  # its last node is of the order before
+        ([("n0", 0), ("n1", 2)], "", 6, 2),
+        ([("n0", 0), ("n1", 2), ("n0", 4)], "n0", 0, 2),  # passed twice: the sequence tells
+        ([("n0", 0), ("n1", None)], "n0", 0, 1),
+        ([], "n0", 0, 0),
+    ],
+)
+def test_nodes_that_are_still_ahead(nodes, at, sequence, ahead):
+    told = tuple(Element(name, number) for name, number in nodes)
+    picture = Picture(node_states=told, last_node_id=at, last_node_sequence=sequence)
+    assert meaning.ahead(picture) == ahead
+    assert meaning.mode(picture) == ("running" if ahead else "idle")
+
+
+# --- faults
+
+
+@pytest.mark.parametrize(
+    ("told", "faults", "warnings"),
+    [
+        ({}, [], []),
+        ({"errors": (FATAL, WARNING)}, [Fault("motorError", "motorError: left wheel blocked")],
+         [Fault("lowBattery", "lowBattery: below 20 %")]),
+        ({"errors": (FATAL, FATAL)}, [Fault("motorError", "motorError: left wheel blocked")], []),
+        ({"errors": (Issue("", "FATAL"),)}, [Fault("error", "error without a type")], []),
+        ({"errors": (Issue("", "FATAL", "on fire"),)}, [Fault("error", "on fire")], []),
+        ({"errors": (Issue("x" * 999, "FATAL"),)}, [Fault("x" * 200, "x" * 499 + "…")], []),
+        ({"e_stop": "MANUAL"}, [Fault("eStop", "Emergency stop, MANUAL: somebody has to release it.", True)], []),
+        ({"e_stop": "REMOTE"}, [Fault("eStop", "Emergency stop, REMOTE: somebody has to release it.", True)], []),
+        ({"e_stop": "AUTOACK"}, [Fault("eStop", "Emergency stop, ends by itself.")], []),
+        ({"e_stop": "ODD"}, [Fault("eStop", "Emergency stop, ODD: somebody has to release it.", True)], []),
+        ({"field_violation": True}, [Fault("fieldViolation", "Something is in its protective field.")], []),
+        ({"e_stop": "AUTOACK", "field_violation": True, "errors": (FATAL,)},
+         [Fault("eStop", "Emergency stop, ends by itself."),
+          Fault("fieldViolation", "Something is in its protective field."),
+          Fault("motorError", "motorError: left wheel blocked")], []),
+    ],
+)  # fmt: skip
+def test_faults_and_warnings(told, faults, warnings):
+    picture = Picture(**told)
+    assert meaning.faults(picture) == tuple(faults)
+    assert meaning.warnings(picture) == tuple(warnings)
+
+
+# --- rejections
+
+
+def error(*references, kind="orderError", text="no route"):
+    return Issue(kind, "WARNING", text, references)
+
+
+MINE = ("orderId", "o1")
+
+
+@pytest.mark.parametrize(
+    ("has", "errors", "rejected"),
+    [
+        (("", 0), [error(MINE)], "orderError: no route"),
+        (("o0", 0), [error(MINE)], "orderError: no route"),
+        (("o0", 0), [error(("ORDER_ID", "o1"))], "orderError: no route"),  # keys differ, ids do not
+        (("o0", 0), [error(MINE, ("orderUpdateId", "2"))], "orderError: no route"),
+        (("o0", 0), [error(MINE, ("orderUpdateId", "0"))], ""),  # an older one of it
+        (("o0", 0), [error(("orderId", "o2"))], ""),
+        (("o0", 0), [error()], ""),  # it names nothing: silence decides
+        (("o0", 0), [], ""),
+        (("o0", 0), [error(("orderId", "o2")), error(MINE, kind="", text="odd")], "odd"),
+        (("o1", 1), [error(MINE, ("orderUpdateId", "2"))], "orderError: no route"),  # this update of it
+        (("o1", 2), [error(MINE)], ""),  # it has it, whatever it says
+        (("o1", 3), [error(MINE)], ""),
+    ],
+)
+def test_an_order_is_rejected_by_an_error_that_names_it_while_it_is_not_there(has, errors, rejected):
+    picture = Picture(order_id=has[0], order_update_id=has[1], errors=tuple(errors))
+    assert meaning.rejected(picture, "o1", 2) == rejected
+
+
+def test_an_instant_action_is_refused_by_an_error_that_names_it():
+    refusal = error(("topic", "instantActions"), ("actionId", "i1"), kind="noOrderToCancel", text="")
+    picture = Picture(errors=(error(MINE), refusal))
+    assert meaning.refused_action(picture, "i1") == "noOrderToCancel"
+    assert meaning.refused_action(picture, "i2") == ""
+
+
+# --- telemetry
+
+
+@pytest.mark.parametrize(
+    ("told", "facts"),
+    [
+        ((Position(1.5, -2, 0.5), Velocity(3, 4), Battery(50.0), "Dock A"),
+         {"x": 1.5, "y": -2, "theta": 0.5, "speed": 5.0, "battery": 50.0, "place": "Dock A"}),
+        ((None,), {}),
+        ((None, None, Battery(0.0)), {"battery": 0.0}),
+        ((None, None, Battery(None)), {}),
+        ((None, None, Battery(100.5)), {}),
+        ((None, None, Battery(-1.0)), {}),
+        ((LOST, Velocity(1, 0)), {"speed": 1.0}),
+        ((Position(1e9, 0),), {}),
+        ((Position(0, -1e9),), {}),
+        ((Position(0, 0, 1e9),), {"x": 0, "y": 0}),
+        ((Position(0, 0), Velocity(1e9, 0)), {"x": 0, "y": 0, "theta": 0.0}),
+        ((Position(0, 0), Velocity(1e308, 1e308)), {"x": 0, "y": 0, "theta": 0.0}),
+    ],
+)  # fmt: skip
+def test_telemetry(told, facts):
+    assert meaning.telemetry(*told) == facts
+
+
+# --- what it can do, how it is linked, what is written to it
+
+
+def own(*names, scopes=("NODE",)):
+    return Factsheet(actions=tuple(OwnAction(name, frozenset(scopes)) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("factsheet", "profile", "offers"),
+    [
+        (Factsheet(), {}, None),
+        (own("pick"), {"capabilities_from_factsheet": False}, None),
+        (own(), {}, {"navigate", "wait"}),
+        (own("pick", "drop"), {}, {"navigate", "wait", "pick", "drop"}),
+        (own("pick", "beep"), {"pick": "grab"}, {"navigate", "wait", "custom:pick", "custom:beep"}),
+        (own("grab"), {"pick": "grab"}, {"navigate", "wait", "pick"}),
+        (own("pause"), {"wait": "pause"}, {"navigate", "wait"}),
+        (own("startCharging", "stopCharging"), {}, {"navigate", "wait", "charge"}),
+        (own("startCharging", scopes=("INSTANT",)), {}, {"navigate", "wait", "charge"}),
+        (own("reboot", "pick", scopes=("INSTANT",)), {}, {"navigate", "wait"}),  # nothing that an order may hold
+        (own("beep", scopes=()), {}, {"navigate", "wait", "custom:beep"}),
+        (own("cancelOrder", "initPosition"), {}, {"navigate", "wait"}),
+        (reading.factsheet(raw(FACTSHEET)), {}, {"navigate", "wait", "pick", "charge", "custom:beep"}),
+    ],
+)
+def test_what_a_factsheet_offers(factsheet, profile, offers):
+    assert meaning.capabilities(factsheet, Profile(**profile)) == offers
+
+
+@pytest.mark.parametrize(
+    ("factsheet", "pauses"), [(Factsheet(), None), (own("pick"), False), (own("startPause", scopes=()), True)]
+)
+def test_whether_it_can_be_paused(factsheet, pauses):
+    assert meaning.pauses(factsheet) is pauses
+
+
+@pytest.mark.parametrize(("state", "link"), [("online", "alive"), ("offline", "gone"), ("broken", "gone")])
+def test_what_a_connection_says_of_the_link(state, link):
+    assert meaning.link(Connection(state=state)) == link
+
+
+@pytest.mark.parametrize(
+    ("own", "set_", "written"),
+    [
+        (None, "", "2.0.0"), ("", "", "2.0.0"), ("2.1.0", "", "2.1.0"), ("2.1.0", "2.0.0", "2.0.0"),
+        ("1.1.0", "", "1.1.0"), ("2.0", "", "2.0.0"), ("2.0.0-beta", "", "2.0.0"), ("two", "", "2.0.0"),
+    ],
+)  # fmt: skip
+def test_the_version_that_is_written_to_it(own, set_, written):
+    picture = None if own is None else Picture(version=own)
+    assert meaning.version(picture, Profile(version=set_)) == written
+
+
+def test_facts_are_finite():
+    told = meaning.telemetry(Position(1, 2, 3), Velocity(1e6, 1e6), Battery(5))
+    assert all(math.isfinite(value) for value in told.values())
