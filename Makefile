@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 WAITING := tests/browser tests/run  # real processes
 SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
-PROVEN := $(addprefix tests/chaos/test_,schedules.py buffered.py storm.py flood.py followers_away.py disk_full_is_named.py)  # on demand
+PROVEN := $(addprefix tests/chaos/test_,buffered.py storm.py flood.py followers_away.py disk_full_is_named.py)  # on demand
 KILLED := tests/chaos tests/bench  # what is killed, or measured for its shape
 
 help:  ## this list

@@ -24,7 +24,7 @@ from fleet.embedded import Postgres
 from fleet.tether import tied
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_S = 30.0
+READY_S = 60.0
 
 
 DISK = "120m"
