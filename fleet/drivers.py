@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
-    """One setting of a driver. `kind`: text, whole, number, yes_no, choice, list (of texts) or map (text to text)."""
+    """One setting of a driver. `kind`: text, whole, number, yes_no, choice, list (of texts), map (text to text), or json."""
 
     name: str
     label: str

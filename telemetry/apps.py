@@ -9,17 +9,18 @@ class TelemetryConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models import Q
 
+        from fleet import drivers, live
         from fleet import irregular as port
-        from fleet import live
         from fleet.access import PATH_TO_SITE
         from fleet.models import Robot
         from missions import letter_actions
         from missions.models import Direction
-        from telemetry import evidence, irregular, metrics, snapshots
+        from telemetry import driver_choice, evidence, irregular, metrics, snapshots
         from telemetry.live import dirty, revocation
         from telemetry.out import undelivered, webhook_rules  # noqa: F401  (the rules add to the catalogue)
 
         live.source = snapshots.facts
+        drivers.source = driver_choice.known
         port.source = irregular.of_robot
         # as text: of a name that is no robot of theirs, those of some sites need not know
         PATH_TO_SITE["telemetry.knock"] = lambda sites: Q(robot__in=Robot.objects.filter(site__in=sites).values("pk"))

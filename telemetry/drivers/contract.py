@@ -228,10 +228,8 @@ class Driver(Protocol):
     transport: ClassVar[Literal["mqtt", "socket"]]  # socket: its robots may call Drover's own addresses instead
     address: ClassVar[
         str
-    ]  # what a robot's address is, for people, as “manufacturer/serial number”; empty: it shows a token
-    profile: ClassVar[
-        type[Struct]
-    ]  # settings of a brand, all with defaults; Meta(title, description) is what people read
+    ]  # what its robots' addresses are, for people: “manufacturer/serial”; empty: they show a token
+    profile: ClassVar[type[Struct]]  # settings of a brand, all with defaults; people read Meta(title, description)
     timing: ClassVar[Timing]
     strict_sequence: ClassVar[bool]  # its receipts come in order, so a later success proves earlier ones
     newest: ClassVar[frozenset[str]]  # parts whose messages say everything each: of several that wait the newest counts

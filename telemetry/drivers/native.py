@@ -223,6 +223,7 @@ class Native:
     contract: ClassVar[int] = contract.VERSION
     name: ClassVar[str] = "native"
     label: ClassVar[str] = "Drover's own protocol"
+    address: ClassVar[str] = ""
     transport: ClassVar[Literal["mqtt", "socket"]] = "socket"
     profile: ClassVar[type[Struct]] = Profile
     timing: ClassVar[Timing] = Timing()

@@ -16,8 +16,10 @@ PARTS: tuple[tuple[str, Literal[0, 1]], ...] = (("state", 0), ("connection", 1),
 class VDA5050:
     """A `contract.Driver`. An address is manufacturer/serial."""
 
+    contract: ClassVar[int] = 1
     name: ClassVar[str] = "vda5050"
     label: ClassVar[str] = "VDA 5050 (2.0 and 2.1, over MQTT)"
+    address: ClassVar[str] = "Manufacturer/serial number, as they stand in its topics: KIT/0001."
     transport: ClassVar[Literal["mqtt", "socket"]] = "mqtt"
     profile: ClassVar[type[Struct]] = Profile
     timing: ClassVar[Timing] = Timing(suspect_after_s=35, offline_after_s=65)
