@@ -176,16 +176,16 @@ def _md5(body: str) -> str:
 def create() -> None:
     """Make all functions and triggers anew."""
     drop()
-    with connection.cursor() as cursor:
-        for name, body in _functions().items():
-            cursor.execute(
-                f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $drover${body}$drover$"
-            )
-        for name, table, definition in _triggers():
-            constraint = "CONSTRAINT " if "DEFERRABLE" in definition else ""
-            cursor.execute(f"CREATE {constraint}TRIGGER {name} {definition}")
-            # also when session_replication_role says replica
-            cursor.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
+    statements = [
+        f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $drover${body}$drover$"
+        for name, body in _functions().items()
+    ]
+    for name, table, definition in _triggers():
+        constraint = "CONSTRAINT " if "DEFERRABLE" in definition else ""
+        statements.append(f"CREATE {constraint}TRIGGER {name} {definition}")
+        # also when session_replication_role says replica
+        statements.append(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
+    _run(statements)
 
 
 def drop() -> None:
@@ -194,8 +194,15 @@ def drop() -> None:
         cursor.execute(
             "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE 'drover\\_%%' AND NOT tgisinternal"
         )
-        for name, table in cursor.fetchall():
-            cursor.execute(f"DROP TRIGGER {name} ON {table}")
+        found = cursor.fetchall()
+    _run([f"DROP TRIGGER {name} ON {table}" for name, table in found])
+
+
+def _run(statements: list[str]) -> None:
+    """All in one go: they are about a hundred."""
+    if statements:
+        with connection.cursor() as cursor:
+            cursor.execute(";\n".join(statements))
 
 
 def problems() -> list[str]:
