@@ -27,16 +27,20 @@ INSTANT = frozenset((
     "enableMap", "downloadMap", "deleteMap", "stopCharging",
 ))  # fmt: skip
 _MOST_TEXT = 500
+_LONGEST_CODE = 200
+_MOST_CODES = 20
+_LONGEST_PLACE = 200
 _FURTHEST_M = 1e7
 _WIRE_VERSION = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}\Z")
 
 
 class Fault(NamedTuple):
-    """As `robot.fault` says it. `danger` ends the mission: somebody pressed an emergency stop."""
+    """The data of `robot.fault`. `danger` ends the mission: somebody pressed an emergency stop."""
 
     code: str
     text: str
     danger: bool = False
+    kind: Literal["fault", "safety", "warning"] = "fault"
 
 
 class Hindrance(NamedTuple):
@@ -74,15 +78,15 @@ def faults(picture: Picture) -> tuple[Fault, ...] | None:
     if picture.e_stop not in ("", "NONE"):
         by_itself = picture.e_stop == "AUTOACK"
         ends = "ends by itself" if by_itself else f"{_words(picture.e_stop)}: somebody has to release it"
-        found.append(Fault("eStop", f"Emergency stop, {ends}.", danger=not by_itself))
+        found.append(Fault("eStop", f"Emergency stop, {ends}.", not by_itself, "safety"))
     if picture.field_violation:
-        found.append(Fault("fieldViolation", "Something is in its protective field."))
-    return (*found, *_named(picture, fatal=True))
+        found.append(Fault("fieldViolation", "Something is in its protective field.", kind="safety"))
+    return (*found, *_named(picture, "fault"))
 
 
 def warnings(picture: Picture) -> tuple[Fault, ...]:
-    """Errors that are no faults: named in the same form."""
-    return _named(picture, fatal=False)
+    """Errors with which it goes on all the same, such as an order that it did not take."""
+    return _named(picture, "warning")
 
 
 def hindrance(picture: Picture) -> Hindrance | None:
@@ -165,7 +169,7 @@ def telemetry(
     if battery is not None and battery.charge is not None and 0 <= battery.charge <= 100:
         facts["battery"] = battery.charge
     if place:
-        facts["place"] = place
+        facts["place"] = place[:_LONGEST_PLACE]
     return facts
 
 
@@ -214,13 +218,16 @@ def _open(action: ActionState) -> bool:
     return action.status != "WAITING" or action.type not in INSTANT
 
 
-def _named(picture: Picture, *, fatal: bool) -> tuple[Fault, ...]:
+def _named(picture: Picture, kind: Literal["fault", "warning"]) -> tuple[Fault, ...]:
+    """The first of each type: errors stay in each state, and their texts may change with each."""
     found: dict[str, Fault] = {}
     for issue in picture.errors:
-        if (issue.level == "FATAL") is fatal:
-            code = _words(issue.type)[:200] or "error"
+        if (issue.level == "FATAL") is (kind == "fault"):
+            code = issue.type[:_LONGEST_CODE] or "error"
             if code not in found:
-                found[code] = Fault(code, words(issue))
+                found[code] = Fault(code, words(issue), kind=kind)
+                if len(found) == _MOST_CODES:
+                    break
     return tuple(found.values())
 
 

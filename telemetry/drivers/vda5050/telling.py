@@ -44,14 +44,16 @@ class Telling:
         yield from self._answer(wanted, shown, now)
 
     def _tell_faults(self, now: datetime) -> Iterator[Say]:
-        found = meaning.faults(self._known.picture) if self._known.picture is not None else None
-        if found is None:
+        """A text alone that changes is not said anew: some robots tell the time in it."""
+        picture = self._known.picture
+        found = meaning.faults(picture) if picture is not None else None
+        if picture is None or found is None:
             return
-        new = {fault.code: fault for fault in found}
+        new = {fault.code: fault for fault in (*meaning.warnings(picture), *found)}
         for code, fault in new.items():
-            if self._faults.get(code) != fault:
-                data = {"code": code, "text": fault.text, "danger": fault.danger}
-                yield from self._change("robot.fault", data, now, about=f"fault {code}")
+            before = self._faults.get(code)
+            if before is None or (before.danger, before.kind) != (fault.danger, fault.kind):
+                yield from self._change("robot.fault", fault._asdict(), now, about=f"fault {code}")
                 self._state = None
         for code in self._faults.keys() - new.keys():
             yield from self._change("robot.fault_cleared", {"code": code}, now, about=f"fault {code}")
