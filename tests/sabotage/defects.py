@@ -119,4 +119,43 @@ DEFECTS = (
         "if not fact.online or clocks.suspended(mission):", "if clocks.suspended(mission):",
         "tests/missions/test_deadlines.py::test_accepted_is_not_counted_against_a_robot_that_is_not_online",
     ),
+    one(
+        "VDA 5050: a time without a zone stays without one", "telemetry/drivers/vda5050/reading.py",
+        "at.replace(tzinfo=UTC) if at.tzinfo is None else", "at if at.tzinfo is None else",
+        "tests/telemetry/vda5050/test_habits.py::test_a_time_without_a_zone_is_utc",
+    ),
+    one(
+        "VDA 5050: what is not released counts as released", "telemetry/drivers/vda5050/reading.py",
+        "one.sequence, one.released is not False)", "one.sequence, True)",
+        "tests/telemetry/vda5050/test_habits.py::test_what_is_not_released_is_read_as_that",
+    ),
+    one(
+        "VDA 5050: reached nodes are still ahead", "telemetry/drivers/vda5050/meaning.py",
+        "            reached = node.sequence\n", "            reached = None\n",
+        "tests/telemetry/vda5050/test_habits.py"
+        "::test_a_node_that_is_reached_and_still_named_keeps_it_from_nothing",
+    ),
+    one(
+        "VDA 5050: the last node counts whatever its sequence", "telemetry/drivers/vda5050/meaning.py",
+        "(told is None or told == node.sequence)", "True",
+        "tests/telemetry/vda5050/test_habits.py"
+        "::test_the_last_node_of_the_order_before_is_not_reached_in_this_one",
+    ),
+    one(
+        "VDA 5050: an instant action that waits makes busy", "telemetry/drivers/vda5050/meaning.py",
+        'action.status != "WAITING" or action.type not in INSTANT', "True",
+        "tests/telemetry/vda5050/test_habits.py"
+        "::test_an_instant_action_that_waits_for_ever_keeps_it_from_nothing",
+    ),
+    one(
+        "VDA 5050: any error that names an order rejects it", "telemetry/drivers/vda5050/meaning.py",
+        "if picture.order_id == order_id and picture.order_update_id >= update:", "if False:",
+        "tests/telemetry/vda5050/test_habits.py::test_an_error_about_an_update_that_is_behind_it_rejects_nothing",
+    ),
+    one(
+        "VDA 5050: what could not be read counts as empty", "telemetry/drivers/vda5050/meaning.py",
+        "    if unreadable(picture):\n        return None\n    if picture.operating_mode",
+        "    if picture.operating_mode",
+        "tests/telemetry/vda5050/test_habits.py::test_a_garbled_list_of_nodes_does_not_make_it_idle",
+    ),
 )  # fmt: skip
