@@ -1,6 +1,9 @@
 """Which address and which settings of its driver a robot may have: judged by the driver, and one robot per address."""
 
+import itertools
 import json
+import re
+import unicodedata
 from typing import Any
 
 from django.db import connection
@@ -60,6 +63,14 @@ def checked(robot_id: str, brand: Brand, address: str, profile: dict[str, Any]) 
             f"address: {other.pk} ({other}) has {address or robot_id} already. Retire that one first, or edit it."
         )
     return address, profile
+
+
+def suggested_id(address: str) -> str:
+    """An id for a robot that calls itself so, which nobody has: KIT/0001 → KIT-0001."""
+    plain = unicodedata.normalize("NFKD", address).encode("ascii", "ignore").decode()
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.")[:58] or "robot"
+    taken = set(Robot.objects.filter(pk__startswith=stem).values_list("pk", flat=True))
+    return next(id for n in itertools.count(1) if (id := stem if n == 1 else f"{stem}-{n}") not in taken)
 
 
 def has_any(brand: Brand) -> bool:

@@ -4,19 +4,42 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from fleet import addresses
 from fleet.access import at_sites
 from fleet.admin.pages import ReadOnlyAdmin
 from fleet.admin.timeline import ago, stamp
-from fleet.models import Robot
-from telemetry.gateways.knocks import MANY, ROWS_OF_ADDRESS
+from fleet.models import Brand, Robot
+from telemetry.gateways.knocks import MANY, ROWS_OF_ADDRESS, ROWS_OF_BROKER
 from telemetry.models import Knock
 from telemetry.out import statistics_admin, webhook_admin  # noqa: F401  (each registers its page)
+
+NOT_WHOLE = {"…", "\N{REPLACEMENT CHARACTER}"}  # in a name that was cut off, or that no table can hold
+
+
+def _called(robots: QuerySet[Robot]) -> dict[tuple[str, str], str]:
+    """(driver, name as knocks have it) → robot: by its id where it shows a token, by its address where it has one."""
+    found = {}
+    for pk, address, driver in robots.values_list("pk", "address", "brand__driver"):
+        found["", pk] = pk
+        found[driver, address or pk] = pk
+    return found
+
+
+def _form_of(knock: Knock) -> dict[str, Any]:
+    """What the form of a new robot begins with."""
+    if not knock.driver:
+        return {"id": knock.robot, "name": knock.robot}
+    brands = list(Brand.objects.filter(driver=knock.driver).values_list("pk", flat=True)[:2])
+    brand = {"brand": brands[0]} if len(brands) == 1 else {}
+    return {"id": addresses.suggested_id(knock.robot), "name": knock.robot, "address": knock.robot, **brand}
 
 
 @admin.register(Knock)
@@ -27,6 +50,7 @@ class KnockAdmin(ReadOnlyAdmin):
     list_filter = ("why", "over")
     search_fields = ("robot", "address")
     search_help_text = "Robot id or address"
+    list_per_page = 50
     ordering = ("-last_at",)
     fields = ("robot", "why", "over", "address", "count", "first_at", "last_at")
 
@@ -35,10 +59,12 @@ class KnockAdmin(ReadOnlyAdmin):
         found = super().get_changelist_instance(request)
         rows = list(found.result_list)
         names = {row.robot for row in rows} - {""}
-        known = set(Robot.objects.filter(pk__in=names).values_list("pk", flat=True))
-        seen = set(at_sites(request.user, Robot.objects.filter(pk__in=names)).values_list("pk", flat=True))
+        named = Robot.objects.filter(Q(pk__in=names) | Q(address__in=names, retired_at=None))
+        known = _called(named)
+        seen = _called(at_sites(request.user, named))
         for row in rows:
-            row.is_robot, row.is_seen = row.robot in known, row.robot in seen
+            row.is_robot, row.is_seen = (row.driver, row.robot) in known, (row.driver, row.robot) in seen
+            row.robot_id = known.get((row.driver, row.robot), "")
             row.may_enrol = request.user.has_perm("fleet.add_robot")
         found.result_list = rows
         return found
@@ -46,13 +72,13 @@ class KnockAdmin(ReadOnlyAdmin):
     @admin.display(description="who", ordering="robot")
     def who(self, knock: Any) -> SafeString | str:
         if knock.why == MANY:
-            return f"More than {ROWS_OF_ADDRESS} names from one address"
+            return f"More than {ROWS_OF_BROKER if knock.driver else ROWS_OF_ADDRESS} names from one address"
         if not knock.robot:
             return "It gave no name"
         if knock.is_seen:
-            url = reverse("admin:fleet_robot_change", args=[knock.robot])
-            return format_html('<a class="id" href="{}">{}</a>', url, knock.robot)
-        return format_html('<code class="id">{}</code>', knock.robot)
+            url = reverse("admin:fleet_robot_change", args=[quote(knock.robot_id)])
+            return format_html('<a class="id" href="{}" dir="auto">{}</a>', url, knock.robot)
+        return format_html('<code class="id" dir="auto">{}</code>', knock.robot)
 
     @admin.display(description="presented", ordering="why")
     def presented(self, knock: Knock) -> str:
@@ -79,11 +105,11 @@ class KnockAdmin(ReadOnlyAdmin):
         if knock.is_seen:
             return format_html(
                 '<a class="btn small" href="{}">Connect it</a>',
-                reverse("admin:fleet_robot_connect", args=[knock.robot]),
+                reverse("admin:fleet_robot_connect", args=[quote(knock.robot_id)]),
             )
-        if not knock.robot or knock.is_robot or not knock.may_enrol:
+        if not knock.robot or knock.is_robot or not knock.may_enrol or NOT_WHOLE & set(knock.robot):
             return ""
-        query = urlencode({"id": knock.robot, "name": knock.robot})
+        query = urlencode(_form_of(knock))
         return format_html(
             '<a class="btn small" href="{}?{}">Enrol this robot</a>', reverse("admin:fleet_robot_add"), query
         )

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from fleet.models import Robot
+from fleet.models import MAX_ADDRESS, Robot
 from telemetry.out import models as out  # noqa: F401  (those of the followers)
 
 
@@ -137,12 +137,18 @@ class Knock(models.Model):
         "unknown": "a token that we do not know",
         "revoked": "a revoked token",
         "retired": "the token of a retired robot",
+        "broker": "its messages, on the broker",
         "many": "many more names",
     }
 
-    robot = models.CharField(max_length=64, default="", help_text="What it calls itself, or whose token it showed.")
+    robot = models.CharField(
+        max_length=MAX_ADDRESS, default="", help_text="What it calls itself, or whose token it showed."
+    )
     why = models.CharField(max_length=10, choices=list(WHY.items()))
-    over = models.CharField(max_length=10, help_text="WebSocket, HTTP")
+    over = models.CharField(max_length=10, help_text="WebSocket, HTTP, MQTT")
+    driver = models.CharField(
+        max_length=40, default="", help_text="Whose words it speaks, where its name is an address on the broker."
+    )
     address = models.CharField(max_length=64, default="")
     count = models.BigIntegerField(default=0)
     first_at = models.DateTimeField()
@@ -153,7 +159,7 @@ class Knock(models.Model):
         verbose_name_plural = "robots that knocked"
         default_permissions = ("view",)
         ordering = ["-last_at"]
-        constraints = [models.UniqueConstraint(fields=["robot", "why", "over", "address"], name="knock_once")]
+        constraints = [models.UniqueConstraint(fields=["robot", "why", "over", "address", "driver"], name="knock_once")]
         indexes = [models.Index(fields=["-last_at"], name="knock_newest")]
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import actions, faults, irregular, live, sending, work
+from fleet import actions, drivers, faults, irregular, live, sending, setting_fields, work
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
 from fleet.admin.csv_pages import SheetAdmin
@@ -29,7 +29,7 @@ from fleet.admin.robot_list import (
 from fleet.admin.timeline import ago, timeline
 from fleet.history import by_user
 from fleet.imports import ROBOTS
-from fleet.models import Brand, Command, Hold, Presence, Robot, Site
+from fleet.models import MAX_ADDRESS, Brand, Command, Hold, Presence, Robot, Site
 from fleet.wording import FAULTS, MODES, clock, hold_said, presence_said, robot_said
 
 
@@ -45,11 +45,42 @@ class RobotForm(forms.Form):
         Site.objects.all(), help_text="Where it works. Its missions and people are those of this site."
     )
     brand = forms.ModelChoiceField(Brand.objects.all(), help_text="Says what it can do and when it counts as offline.")
+    address = forms.CharField(
+        max_length=MAX_ADDRESS, required=False, widget=forms.TextInput(attrs={"autocomplete": "off"})
+    )
 
     def __init__(self, *args: Any, robot: Robot | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["address"].help_text = _address_words()
+        self.driver = drivers.named(robot.brand.driver) if robot is not None else None
         if robot is not None:
             del self.fields["id"]
+            self.fields |= setting_fields.fields(self.driver, robot.profile, over=robot.brand.profile)  # type: ignore[arg-type]
+
+    def own(self) -> list[Any]:
+        """Its own settings of its driver."""
+        return [self[name] for name in self.fields if name.startswith("setting-")]
+
+    def usual(self) -> list[Any]:
+        return [field for field in self if not field.name.startswith("setting-")]
+
+    def told(self, row: Robot | None) -> dict[str, Any]:
+        """What the actions are told. Its own settings only while it stays with its driver's brand."""
+        said = {name: self.cleaned_data[name] for name in self.fields if not name.startswith("setting-")}
+        return said | ({"profile": self.profile} if row is not None and said["brand"].pk == row.brand_id else {})
+
+    def clean(self) -> dict[str, Any]:
+        said: dict[str, Any] = super().clean() or {}
+        if self.driver is not None:
+            brand = said.get("brand")
+            self.profile = setting_fields.profile_of(self, self.driver, over=brand.profile if brand else {})
+        return said
+
+
+def _address_words() -> str:
+    """What an address means, driver by driver."""
+    each = [f"{d.label}: {d.address}" for d in drivers.known().values() if d.address]
+    return " ".join(["Only for robots that are known by an address, not by a token.", *each])
 
 
 def _issue(request: HttpRequest, robot: Robot) -> HttpResponse:
@@ -152,7 +183,7 @@ class RobotAdmin(SheetAdmin):
     # form and page
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        known = {"name": row.name, "site": row.site_id, "brand": row.brand_id} if row else {}
+        known = {"name": row.name, "site": row.site_id, "brand": row.brand_id, "address": row.address} if row else {}
         initial = known or request.GET.dict()
         return {"form": RobotForm(request.POST if request.method == "POST" else None, robot=row, initial=initial)}
 
@@ -160,7 +191,7 @@ class RobotAdmin(SheetAdmin):
         return "connect" if added and request.user.has_perm("fleet.issue_credential") else "change"
 
     def save_forms(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> tuple[Any, str]:
-        said, by = forms["form"].cleaned_data, by_user(request.user)
+        said, by = forms["form"].told(row), by_user(request.user)
         if row is None:
             actions.enrol_robot(**said, by=by)
             return said["id"], f"{said['id']} is enrolled. Next: connect it."

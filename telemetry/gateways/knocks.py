@@ -18,7 +18,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from fleet.actions import digest_of
-from fleet.models import ROBOT_ID, RobotCredential
+from fleet.models import MAX_ADDRESS, ROBOT_ID, RobotCredential
 from fleet.sessions import client_address
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock
@@ -28,6 +28,7 @@ NOTED = 200  # different ones between two writes; more are not noted at all
 EVERY_S = 2.0
 ROWS = 500
 ROWS_OF_ADDRESS = 20
+ROWS_OF_BROKER = 200  # of one driver: a fleet that is new here is seen as a whole
 FORGET = timedelta(days=30)
 ASKED = 20  # that are asked for their name at a time
 WHO_S = 1.0  # for a stranger to say hello
@@ -44,6 +45,7 @@ class Stranger(NamedTuple):
     robot: str
     over: str
     address: str
+    driver: str = ""  # whose words it speaks on the broker, where that is all that it shows
 
 
 class Knocks:
@@ -54,9 +56,12 @@ class Knocks:
         self._noted: dict[Stranger, tuple[int, datetime]] = {}
         self._asked = 0
 
-    def note(self, token: str, robot: str, over: str, address: str) -> None:
+    def note(self, token: str, robot: str, over: str, address: str, driver: str = "") -> None:
         """Somebody was turned away."""
-        stranger = Stranger(digest_of(token) if token else "", robot, over, address[:64])
+        name = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in robot[: MAX_ADDRESS + 1])
+        if len(name) > MAX_ADDRESS:
+            name = f"{name[: MAX_ADDRESS - 1]}…"
+        stranger = Stranger(digest_of(token) if token else "", name, over, address[:64], driver)
         if stranger in self._noted or len(self._noted) < NOTED:
             count, _ = self._noted.get(stranger, (0, None))
             self._noted[stranger] = (count + 1, timezone.now())
@@ -133,15 +138,18 @@ def _judged(stranger: Stranger, credential: RobotCredential | None) -> tuple[str
     """Robot and reason."""
     if credential is not None:
         return credential.robot_id, "retired" if credential.robot.retired_at else "revoked"
+    if stranger.driver:
+        return stranger.robot, "broker"
     return stranger.robot, "unknown" if stranger.digest else "none"
 
 
 def _count(robot: str, why: str, stranger: Stranger, count: int, at: datetime) -> None:
-    where = {"over": stranger.over, "address": stranger.address}
+    where = {"over": stranger.over, "address": stranger.address, "driver": stranger.driver}
     seen = {"count": F("count") + count, "last_at": at}
     if Knock.objects.filter(robot=robot, why=why, **where).update(**seen):
         return
-    if Knock.objects.filter(address=stranger.address).exclude(why=MANY).count() >= ROWS_OF_ADDRESS:
+    most = ROWS_OF_BROKER if stranger.driver else ROWS_OF_ADDRESS
+    if Knock.objects.filter(address=stranger.address, driver=stranger.driver).exclude(why=MANY).count() >= most:
         robot, why = "", MANY
         if Knock.objects.filter(robot=robot, why=why, **where).update(**seen):
             return

@@ -32,7 +32,7 @@ from telemetry.gateways.enrolled import Enrolled
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Asked, Rows, Seen
 from telemetry.gateways.sharing import Clash, Share
-from telemetry.gateways.wanting import wanted
+from telemetry.gateways.wanted import wanted
 
 log = logging.getLogger(__name__)
 TEND_S = 0.5
@@ -153,7 +153,7 @@ class Gateway:
                     self.ready(talk)
                     return
                 if (driver.name, address) not in self._enrolled.addresses:
-                    self.links.knocks.note("", address, MQTT, "")
+                    self.links.knocks.note("", address, MQTT, "", driver=driver.name)
                 break
         else:
             if (commanded := self._commands.get(message.topic)) is not None and message.retained and message.payload:

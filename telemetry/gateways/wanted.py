@@ -1,15 +1,13 @@
-"""What drivers are told of the site's side: which robots are theirs, and what is wanted of each, in one statement each."""
+"""What the site wants of robots that a driver speaks with, in one statement and one decoding."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
 
 import msgspec
 from django.db import connection
 
 from fleet import rows
 from missions.models import RUNNING_SQL
-from telemetry.drivers.contract import Driver, Spec, Wanted
-from telemetry.drivers.registry import settings
+from telemetry.drivers.contract import Wanted
 
 NOTHING = Wanted()
 
@@ -50,57 +48,3 @@ def wanted(robots: Iterable[str]) -> dict[str, Wanted]:
         cursor.execute(_WANTED, [rows.array(asked)])
         (found,) = cursor.fetchone()
     return asked | _wanted(found) if found else asked
-
-
-class Enrolled(NamedTuple):
-    """A robot in service and what its driver needs to know. `wrong`: why it cannot be driven; then `spec` is None."""
-
-    robot: str
-    driver: str
-    brand: int
-    address: str
-    spec: Spec | None
-    wrong: str = ""
-
-
-_ENROLLED = """
-SELECT r.id, b.driver, r.brand_id, r.address, b.profile::text, r.profile::text FROM fleet_robot r
-JOIN fleet_brand b ON b.id = r.brand_id WHERE r.retired_at IS NULL AND b.driver = ANY(%s::text[]) ORDER BY r.id
-"""
-
-
-class Roll:
-    """The robots of these drivers. Remembers settings that it has read."""
-
-    def __init__(self, drivers: Iterable[Driver]) -> None:
-        self._drivers = {driver.name: driver for driver in drivers}
-        self._read: dict[tuple[str, str, str], tuple[Any, str]] = {}
-
-    def call(self) -> list[Enrolled]:
-        """All that are in service, in the order of their ids. One statement."""
-        with connection.cursor() as cursor:
-            cursor.execute(_ENROLLED, [rows.array(self._drivers)])
-            found = cursor.fetchall()
-        if len(self._read) > 2 * len(found) + 100:
-            self._read.clear()
-        return [self._enrolled(*row) for row in found]
-
-    def _enrolled(self, robot: str, driver: str, brand: int, address: str, usual: str, own: str) -> Enrolled:
-        key = (driver, usual, own)
-        if key not in self._read:
-            self._read[key] = self._profile(*key)
-        profile, wrong = self._read[key]
-        spec = None if wrong else Spec(id=robot, address=address, profile=profile)
-        return Enrolled(robot, driver, brand, address, spec, wrong)
-
-    def _profile(self, driver: str, usual: str, own: str) -> tuple[Any, str]:
-        try:
-            told = (msgspec.json.decode(text, type=dict[str, Any]) for text in (usual, own))
-            return settings(self._drivers[driver], *told), ""
-        except Exception as error:  # a driver's own check may raise anything
-            return None, f"settings that {driver} cannot read: {error}"[:500]
-
-
-def specs(drivers: Iterable[Driver]) -> list[Enrolled]:
-    """As `Roll.call`, remembering nothing."""
-    return Roll(drivers).call()

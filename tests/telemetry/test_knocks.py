@@ -1,12 +1,17 @@
 """Robots that knocked: every gateway notes them, nobody can fill the table, no token is kept."""
 
+import html
 import json
+import re
 import uuid
 
 import pytest
 from django.utils import timezone
 
 from fleet import actions
+from fleet.addresses import suggested_id
+from fleet.brand_actions import create_brand
+from fleet.models import Robot
 from telemetry import protocol
 from telemetry.gateways import knocks
 from telemetry.gateways.callers import Callers
@@ -125,3 +130,77 @@ def test_an_unknown_robot_can_be_enrolled_from_the_list(client, admin_person, ro
 def test_an_empty_list_says_what_will_appear(client, admin_person):
     client.force_login(admin_person)
     assert "Nobody has knocked" in client.get(LIST).content.decode()
+
+
+# --- strangers on the broker
+
+
+HOSTILE = "<script>alert(1)</script>/\u202e\x00'\"{{x}}"
+
+
+def on_the_broker(*names):
+    """As the gateway notes them, and as they are stored."""
+    noted = Knocks(rows=None)
+    for name in names:
+        noted.note("", name, "MQTT", "", driver="vda5050")
+    record([(stranger, *seen) for stranger, seen in noted._noted.items()])
+
+
+@pytest.fixture
+def forker(db):
+    return create_brand("Forker", driver="vda5050", capabilities=["navigate"], by=SYSTEM)
+
+
+def test_whoever_speaks_on_the_broker_is_enrolled_by_its_address_with_one_click(client, admin_person, forker, site):
+    on_the_broker("KIT/0001", "KIT/0001")
+    client.force_login(admin_person)
+    page = client.get(LIST)
+    [row] = page.context["cl"].result_list
+    assert (row.robot, row.why, row.over, row.driver, row.count) == ("KIT/0001", "broker", "MQTT", "vda5050", 2)
+    link = html.unescape(re.search(r'href="([^"]+)">Enrol this robot', page.content.decode())[1])
+    form = client.get(link).context["form"]
+    assert [form[name].value() for name in ("id", "name", "address", "brand")] == [
+        "KIT-0001", "KIT/0001", "KIT/0001", str(forker.pk),
+    ]  # fmt: skip
+    told = {name: form[name].value() for name in form.fields if form[name].value() is not None} | {"site": site.pk}
+    answer = client.post("/admin/fleet/robot/add/", told)
+    assert answer.status_code == 302
+    robot = Robot.objects.get(pk="KIT-0001")
+    assert (robot.address, robot.brand_id) == ("KIT/0001", forker.pk)
+    page = client.get(LIST).content.decode()
+    assert "/admin/fleet/robot/KIT-0001/change/" in page.replace("_2D", "-") and "Enrol this robot" not in page
+
+
+def test_names_from_the_broker_are_text_bounded_and_storable(client, admin_person, forker):
+    on_the_broker(HOSTILE, "M" * 5000 + "/1", "\ud800/1", "a\nb/1")
+    client.force_login(admin_person)
+    page = client.get(LIST).content.decode()
+    assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
+    assert max(len(name) for name in Knock.objects.values_list("robot", flat=True)) == 200
+    assert all(name.isprintable() for name in Knock.objects.values_list("robot", flat=True))
+    assert "Enrol this robot" not in page  # these are not the whole names
+
+
+@pytest.mark.parametrize(("address", "id"), [
+    ("KIT/0001", "KIT-0001"), ("Söhne & Co/№ 7", "Sohne-Co-No-7"), ("///", "robot"), ("-.x", "x"), ("機/器", "robot"),
+    ("x" * 300, "x" * 58), ("RB-001", "RB-001-2"),
+])  # fmt: skip
+def test_an_id_is_suggested_that_is_one_and_free(robot, address, id):
+    assert suggested_id(address) == id
+
+
+def test_a_whole_fleet_on_the_broker_is_seen_and_no_more(forker, monkeypatch):
+    monkeypatch.setattr(knocks, "ROWS_OF_BROKER", 30)
+    for n in range(40):
+        on_the_broker(f"KIT/{n}")
+    knock("RB-9", address="")  # another with no address: not among them
+    assert Knock.objects.filter(why="broker").count() == 30
+    assert Knock.objects.get(why=MANY).count == 10
+    assert Knock.objects.filter(robot="RB-9", driver="").exists()
+
+
+def test_strangers_are_for_those_of_every_site(client, supervisor, forker):
+    on_the_broker("KIT/0001")
+    client.force_login(supervisor)
+    answer = client.get(LIST)
+    assert answer.status_code == 403 or "KIT/0001" not in answer.content.decode()

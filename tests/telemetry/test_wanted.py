@@ -1,32 +1,21 @@
 """What drivers are told of the site's side, and the look at links that show no credential."""
 
-from types import SimpleNamespace
 from uuid import UUID
 
-import msgspec
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from fleet import actions, drivers, site_actions
-from fleet.brand_actions import create_brand, edit_brand
+from fleet.brand_actions import create_brand
 from fleet.models import Place, Robot
 from missions import actions as mission_actions
 from missions import facts
 from telemetry.drivers.contract import Wanted
 from telemetry.gateways.rows import Asked, look, open_session
-from telemetry.gateways.wanted import Roll, specs, wanted
+from telemetry.gateways.wanted import wanted
 from tests.actors import START, SYSTEM, tell
 from tests.drivers import NATIVE, POST, of_these
-
-
-class Settings(msgspec.Struct):
-    prefix: str = "uagv/v2"
-    pause: bool = True
-
-
-def of(profile):
-    return SimpleNamespace(name="post", profile=profile)
 
 
 @pytest.fixture
@@ -91,36 +80,6 @@ def test_one_statement_for_all(dispatched, other_robot):
     ) as asked:
         assert len(wanted(["RB-001", "RB-002"])) == 2
     assert len(asked) == 1
-
-
-def test_the_robots_of_a_driver_with_their_settings(foreign, robot):
-    with CaptureQueriesContext(connection) as asked:
-        [found] = specs([of(Settings)])
-    assert len(asked) == 1
-    assert (found.robot, found.driver, found.brand, found.wrong) == ("F-7", "post", foreign.brand_id, "")
-    assert (found.spec.id, found.spec.address) == ("F-7", "KIT/0001")
-    assert found.spec.profile == Settings(prefix="fleet/v2", pause=False)
-    actions.retire_robot("F-7", by=SYSTEM)
-    assert specs([of(Settings)]) == []
-
-
-def test_settings_that_the_driver_cannot_read_are_named_and_hurt_nobody_else(foreign, site):
-    class Stricter(Settings):
-        pause: int = 0
-
-    bad = create_brand("Odd", driver="post", by=SYSTEM)
-    actions.enrol_robot(id="F-8", name="Odd", site=site, brand=bad, address="KIT/2", by=SYSTEM)
-    one, two = specs([of(Stricter)])
-    assert (one.robot, one.spec) == ("F-7", None) and "post cannot read" in one.wrong and "pause" in one.wrong
-    assert two.spec is not None
-
-
-def test_the_roll_reads_again_what_was_changed(foreign):
-    roll = Roll([of(Settings)])
-    assert roll.call()[0].spec.profile.prefix == "fleet/v2"
-    assert roll.call()[0].spec.profile is roll.call()[0].spec.profile
-    edit_brand(foreign.brand_id, profile={}, by=SYSTEM)
-    assert roll.call()[0].spec.profile.prefix == "uagv/v2"
 
 
 # --- links without a credential
