@@ -17,11 +17,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
 from paho.mqtt import client as paho
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from telemetry.gateways.quick_client import QuickClient
 from telemetry.gateways.vitals import uncut
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Away(ConnectionError):
     """The broker is not there, or takes nothing more: what was to be sent has not left."""
 
 
-class Incoming(Struct, kw_only=True):
+class Incoming(Struct):
     """A message as it came. `connection`: over which it came; only there can it be acknowledged."""
 
     topic: str
@@ -102,7 +102,7 @@ class Broker:
     ) -> None:  # fmt: skip
         self.address, self.client_id, self.clock = address, client_id, clock
         self._heard, self._changed, self._presence = heard, changed, presence
-        self._client: paho.Client | None = None
+        self._client: QuickClient | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mqtt-connect")  # TCP and TLS handshakes wait
         self._wanted: dict[str, tuple[int, bool]] = {}  # filter → quality of service, whether it is a commands' topic
         self._unsent: set[int] = set()
@@ -236,12 +236,11 @@ class Broker:
             self._speak_the_other()  # an old broker hangs up, or is silent, when it is spoken to in a newer version
         return self.is_connected
 
-    def _new_client(self) -> paho.Client:
+    def _new_client(self) -> QuickClient:
         five = self.speaks_5
-        client = paho.Client(
-            CallbackAPIVersion.VERSION2, self.client_id, protocol=self._protocol, manual_ack=True,
-            reconnect_on_failure=False, **({} if five else {"clean_session": False}),
-        )  # fmt: skip
+        client = QuickClient(
+            self.client_id, self._on_message, protocol=self._protocol, **({} if five else {"clean_session": False})
+        )
         client.connect_timeout = CONNECT_S
         client.max_inflight_messages_set(WINDOW)
         if self.address.user:
@@ -252,11 +251,11 @@ class Broker:
         if self._presence:
             client.will_set(self._presence, b"offline", 1, retain=True)
         client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
-        client.on_message, client.on_publish = self._on_message, self._on_publish
+        client.on_publish = self._on_publish
         client.on_subscribe = client.on_unsubscribe = self._on_answer
         return client
 
-    def _dial(self, client: paho.Client) -> None:
+    def _dial(self, client: QuickClient) -> None:
         """In a thread: TCP and TLS, and CONNECT is on its way."""
         if not self.speaks_5:
             client.connect(self.address.host, self.address.port, KEEPALIVE_S)
@@ -294,14 +293,14 @@ class Broker:
             client.loop_read()
             if self._packets == before:
                 return
-        if sock is not None and getattr(sock, "pending", int)():  # TLS has read more than we have; nobody will tell
+        if client.has_more or (sock is not None and getattr(sock, "pending", int)()):  # read already, here or by TLS
             asyncio.get_running_loop().call_soon(self._readable)
 
     def _writable(self) -> None:
         if self._client is not None:
             self._client.loop_write()
 
-    def _socket_closes(self, client: paho.Client, userdata: Any, sock: Any) -> None:
+    def _socket_closes(self, client: QuickClient, userdata: Any, sock: Any) -> None:
         loop = asyncio.get_running_loop()
         with suppress(ValueError, OSError):
             loop.remove_reader(sock)
@@ -321,7 +320,7 @@ class Broker:
         if client is None:
             return
         client.on_socket_close = client.on_socket_register_write = client.on_socket_unregister_write = None
-        client.on_disconnect = client.on_message = None
+        client.on_disconnect = None
         if (sock := client.socket()) is not None:
             self._socket_closes(client, None, sock)
             with suppress(OSError):
@@ -359,16 +358,9 @@ class Broker:
         else:
             self._lost(f"the connection to {self.address.host}:{self.address.port} ended ({reason})")
 
-    def _on_message(self, client: Any, userdata: Any, message: paho.MQTTMessage) -> None:
+    def _on_message(self, topic: str, payload: bytes, qos: int, retained: bool, mid: int) -> None:
         self._saw_packet()
-        try:
-            topic = message.topic
-        except UnicodeDecodeError:
-            topic = ""
-        incoming = Incoming(
-            topic=topic, payload=message.payload, qos=message.qos, retained=bool(message.retain), mid=message.mid,
-            connection=self.connection,
-        )  # fmt: skip
+        incoming = Incoming(topic, payload, qos, retained, mid, self.connection)
         try:
             self._heard(incoming)
         except Exception:  # paho would be left in the middle of a packet

@@ -124,10 +124,15 @@ class Site:
         )  # fmt: skip
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
         followers = Program("followers", [*MANAGE, "followers"], tier=WORK_TIER, vital=False, stop_within_s=1.5)
+        gateway = Program("gateway", [*MANAGE, "gateway"], tier=WORK_TIER, vital=False, stop_within_s=1.5)
         up = [supervisor.start(web), supervisor.start(worker)]
         await supervisor.once("demo", *MANAGE, "demo")
         await asyncio.gather(*up)
-        for program, wanted in ((followers, True), (robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)):
+        rest = (
+            (gateway, supervisor.env.get("MQTT_URL")), (followers, True), (robots, settings.ROBOTS),
+            (demo, settings.DEMO_MISSIONS),
+        )  # fmt: skip
+        for program, wanted in rest:
             if wanted:
                 supervisor.start(program)
         self._announce(secrets)
