@@ -32,6 +32,7 @@ class Share:
     def __init__(self, name: str, count: int, *, process: str = "", lease_s: float = LEASE_S) -> None:
         self.name, self.process, self.lease_s = name, process or this_process(), lease_s
         self._partitions = Partitions(name, count, lease_s=lease_s, **TABLES)
+        self._is_new = True
 
     @property
     def mine(self) -> frozenset[int]:
@@ -41,7 +42,12 @@ class Share:
         """Renew, give back, take. `trouble`: why we hear no robot, for whoever looks. Raises `Clash`, and database errors."""
         with transaction.atomic():
             self._claim(trouble)
+            if (
+                self._is_new
+            ):  # what a dead process of our name had is not ours by that: its lease would have to end first
+                self._let_go()
             self._partitions.tend()
+        self._is_new = False
         return self.mine
 
     def release(self) -> None:
@@ -51,6 +57,10 @@ class Share:
                            [self.name, self.process])  # fmt: skip
             if cursor.fetchone():
                 self._partitions.release()
+
+    def _let_go(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE {TABLES['partitions']} SET owner = '', until = NULL WHERE owner = %s", [self.name])
 
     def _claim(self, trouble: str) -> None:
         with connection.cursor() as cursor:

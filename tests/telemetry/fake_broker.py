@@ -1,0 +1,84 @@
+"""A broker in memory, and a gateway before it: what is heard, published and acknowledged is there to be looked at."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from telemetry.gateways.broker import Away, Incoming
+from telemetry.gateways.mqtt import Gateway
+from telemetry.gateways.sharing import Share
+
+URL = "mqtt://127.0.0.1:1"
+
+
+class FakeBroker:
+    def __init__(self) -> None:
+        self.hears, self.catches_up, self.why, self.connection = True, False, "", 1
+        self.published: list[tuple[str, bytes, int]] = []
+        self.acked: list[int] = []
+        self.dropped: list[str] = []
+        self.filters: dict[str, int] = {}
+        self.commands: set[str] = set()
+
+    def want(self, filters, commands=()):
+        self.filters, self.commands = dict(filters), set(commands)
+
+    def publish(self, topic, payload, qos):
+        if not self.hears:
+            raise Away("away")
+        self.published.append((topic, payload, qos))
+
+    def ack(self, message):
+        if message.qos:
+            self.acked.append(message.mid)
+
+    def drop(self, topic):
+        self.dropped.append(topic)
+
+    async def run(self):
+        await asyncio.Event().wait()
+
+    async def end(self):
+        pass
+
+
+class Stage:
+    """A gateway and its broker. `tell` is a robot's message; it is heard before `tell` returns, if it can be."""
+
+    def __init__(self, name: str = "drover-one", **options: Any) -> None:
+        self.gateway = Gateway(URL, name, share=Share(name, 8, **options))
+        self.broker = self.gateway.broker = FakeBroker()
+        self._mid = 0
+
+    def talk(self, robot: str = "RB-009") -> Any:
+        return self.gateway.talks[robot]
+
+    @property
+    def conversation(self) -> Any:
+        return self.talk()._conversation
+
+    def tell(self, *effects: Any, part: str = "events", address: str = "A9", retained: bool = False) -> int:
+        """The number under which it is acknowledged."""
+        return self.raw(json.dumps(effects).encode(), part=part, address=address, retained=retained)
+
+    def raw(
+        self, payload: bytes, *, part: str = "events", address: str = "A9", retained: bool = False, topic=""
+    ) -> int:
+        self._mid += 1
+        topic = topic or f"scripted/{address}/{part}"
+        qos = 1 if part == "events" else 0
+        self.gateway.heard(Incoming(topic, payload, qos, retained, self._mid, 1))
+        return self._mid
+
+
+@asynccontextmanager
+async def on_stage(name: str = "drover-one", **options: Any) -> AsyncIterator[Stage]:
+    stage = Stage(name, **options)
+    await stage.gateway.start()
+    stage.gateway.links.beats.deaf = False
+    try:
+        yield stage
+    finally:
+        await stage.gateway.end()

@@ -1,0 +1,385 @@
+"""What the gateway does with what a driver answers: stored before acknowledged, in order, bounded; commands; signs of life."""
+
+import asyncio
+import json
+
+import pytest
+import redis
+from django.db import OperationalError
+
+from fleet import actions
+from fleet.brand_actions import create_brand
+from fleet.models import Alert, Command, Delivery, Hold
+from telemetry import snapshots, stream
+from telemetry.drivers import registry
+from telemetry.gateways import driven, rows, words
+from telemetry.gateways.rows import Rows
+from telemetry.models import Knock, Link
+from telemetry.stream import Unavailable
+from tests.actors import SYSTEM, online
+from tests.telemetry.fake_broker import on_stage
+
+pytestmark = pytest.mark.django_db(transaction=True)
+IDLE = {"mode": "idle"}
+
+
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch):
+    monkeypatch.setitem(registry.BUILT_IN, "scripted", "tests.telemetry.scripted_driver:driver")
+    registry.forget()
+    yield
+    monkeypatch.undo()
+    registry.forget()
+
+
+@pytest.fixture(autouse=True)
+def streams(settings):
+    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live, redis.Redis.from_url(settings.REDIS_URL) as durable:
+        live.flushdb()
+        durable.flushdb()
+        yield durable
+
+
+@pytest.fixture
+def scripted_robot(site, scripted):
+    brand = create_brand("Scripted", driver="scripted", capabilities=["navigate"], by=SYSTEM)
+    actions.enrol_robot(id="RB-009", name="Nine", site=site, brand=brand, address="A9", by=SYSTEM)
+    online("RB-009")
+    return brand
+
+
+@pytest.fixture
+async def ask():
+    asking = Rows()
+    yield asking.ask
+    asking.close()
+
+
+@pytest.fixture
+async def stage(scripted_robot):
+    async with on_stage() as stage:
+        yield stage
+
+
+async def until(predicate):
+    """It comes about by what is under way; nobody waits for a clock."""
+    for _ in range(2000):
+        if found := predicate():
+            return found
+        await asyncio.sleep(0.002)
+    raise AssertionError("it did not come about")
+
+
+def stored(durable, robot="RB-009"):
+    entries = durable.xrange(stream.key(stream.partition_of(robot)))
+    return [json.loads(fields[b"raw"]) for _, fields in entries if fields[b"robot"] == robot.encode()]
+
+
+async def begun(stage):
+    stage.tell(["begin"])
+    return await until(lambda: stage.talk().link)
+
+
+def breaks(stage, monkeypatch):
+    """The durable Redis takes nothing until the list is emptied; what was asked of it."""
+    asked, intake = [], stage.gateway.links.intake
+    works, down = intake.store, [True]
+
+    async def store(robot, msg_id, raw, received_at):
+        asked.append(received_at)
+        if down:
+            raise Unavailable("down")
+        return await works(robot, msg_id, raw, received_at)
+
+    monkeypatch.setattr(intake, "store", store)
+    monkeypatch.setattr(words, "RETRY_S", (0.01,))
+    return down, asked
+
+
+# --- words
+
+
+async def test_a_session_is_opened_under_the_gateways_stable_name_and_words_are_numbered_in_it(stage, streams, ask):
+    link = await begun(stage)
+    number = stage.tell(["say", "a", "robot.state", IDLE], ["say", "b", "robot.state", {"mode": "running"}])
+    await until(lambda: number in stage.broker.acked)
+    assert [(f["session"], f["seq"], f["data"]["mode"]) for f in stored(streams)] == [(1, 1, "idle"), (1, 2, "running")]
+    assert ("begun", 1) in stage.conversation.calls
+    assert [c for c in stage.conversation.calls if c[0] == "stored"] == [("stored", "robot.state", "stored")] * 2
+    assert link.session == 1
+    assert await ask(lambda: Link.objects.get(robot="RB-009").gateway) == "drover-one"
+
+
+async def test_a_message_is_acknowledged_when_all_that_it_says_is_stored_and_not_before(stage, streams, monkeypatch):
+    await begun(stage)
+    down, asked = breaks(stage, monkeypatch)
+    first = stage.tell(["say", "a", "robot.state", IDLE], ["say", "b", "robot.state", IDLE])
+    second = stage.tell(["say", "c", "robot.state", IDLE])
+    await until(lambda: len(asked) > 2)
+    assert not {first, second} & set(stage.broker.acked)
+    assert stage.talk().words._waiting[0].numbered is False
+    down.clear()
+    await until(lambda: second in stage.broker.acked)
+    assert stage.broker.acked[-2:] == [first, second]
+    assert [f["seq"] for f in stored(streams)] == [1, 2, 3]
+    assert len(set(asked)) == len(asked), "each try is stamped anew: what comes late must not count as in time"
+
+
+async def test_a_word_that_is_known_takes_no_number_and_its_message_is_acknowledged(stage, streams):
+    await begun(stage)
+    for key in ("a", "b", "a", "c"):
+        number = stage.tell(["say", key, "robot.state", IDLE])
+    await until(lambda: number in stage.broker.acked)
+    assert [f["seq"] for f in stored(streams)] == [1, 2, 3]
+    assert ("stored", "robot.state", "duplicate") in stage.conversation.calls
+
+
+async def test_a_word_that_may_have_been_stored_keeps_its_number(stage, streams, monkeypatch):
+    """The answer was lost, not the word: it is told as known, and the next one must not have its number again."""
+    await begun(stage)
+    works, lost = stage.gateway.links.intake.store, [True]
+
+    async def store(*args):
+        answer = await works(*args)
+        if lost:
+            lost.clear()
+            raise Unavailable("no answer")
+        return answer
+
+    monkeypatch.setattr(stage.gateway.links.intake, "store", store)
+    monkeypatch.setattr(words, "RETRY_S", (0.01,))
+    stage.tell(["say", "a", "robot.state", IDLE])
+    number = stage.tell(["say", "b", "robot.state", IDLE])
+    await until(lambda: number in stage.broker.acked)
+    assert [f["seq"] for f in stored(streams)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"not json", b'[["boom"]]', b'[["garbage"]]', b'[["unwritable"]]', b'[["complain"]]', b"x" * 10_001, b"[[1]]"],
+)
+async def test_what_is_wrong_is_acknowledged_and_costs_nothing_else(stage, streams, payload):
+    await begun(stage)
+    bad = stage.raw(payload)
+    good = stage.tell(["say", "a", "robot.state", IDLE])
+    await until(lambda: good in stage.broker.acked)
+    assert bad in stage.broker.acked
+    assert len(stored(streams)) == 1
+
+
+async def test_without_the_database_the_first_message_waits_and_is_heard_again(stage, monkeypatch, streams):
+    failed = []
+
+    def broken(*_):
+        failed.append(1)
+        raise OperationalError("gone")
+
+    works = rows.open_session
+    monkeypatch.setattr(rows, "open_session", broken)
+    monkeypatch.setattr(driven, "REST_S", 0.01)
+    number = stage.tell(["begin"], ["say", "a", "robot.state", IDLE])
+    await until(lambda: len(failed) > 1)
+    assert number not in stage.broker.acked
+    monkeypatch.setattr(rows, "open_session", works)
+    await until(lambda: number in stage.broker.acked)
+    assert len(stored(streams)) == 1
+
+
+async def test_that_a_robot_stands_is_written_while_the_durable_redis_is_away(stage, monkeypatch, ask):
+    await begun(stage)
+    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    breaks(stage, monkeypatch)
+    stage.tell(["say", "s", "robot.stopped", {}])
+    for _ in range(500):
+        if await ask(lambda: Hold.objects.filter(robot="RB-009", confirmed_at__isnull=False).exists()):
+            break
+        await asyncio.sleep(0.01)
+    else:
+        raise AssertionError("nobody wrote it")
+
+
+async def test_what_it_can_do_is_said_once_until_it_says_otherwise(stage, streams):
+    await begun(stage)
+    for can in (["pick"], ["pick"], ["drop", "pick"]):
+        stage.tell(["offers", can])
+    number = stage.tell(["say", "a", "robot.state", IDLE])
+    await until(lambda: number in stage.broker.acked)
+    told = [f["data"]["capabilities"] for f in stored(streams) if f["type"] == "robot.capabilities"]
+    assert told == [["pick"], ["drop", "pick"]]
+
+
+# --- too much
+
+
+async def test_of_states_that_wait_the_newest_count_and_events_all(stage, monkeypatch, streams):
+    monkeypatch.setattr(driven, "KEPT", 2)
+    await begun(stage)
+    talk = stage.talk()
+    monkeypatch.setattr(type(talk), "is_held_up", property(lambda self: held[0]))
+    held = [True]
+    for n in range(5):
+        stage.raw(b"[]" + b" " * n, part="state")
+        stage.tell(["say", f"e{n}", "robot.state", IDLE])
+    assert [m[1] for m in talk._messages].count("events") == 5
+    held[0] = False
+    stage.gateway.ready(talk)
+    await until(lambda: len(stored(streams)) == 5)
+    heard = [
+        payload for what, part, payload in (c for c in stage.conversation.calls if c[0] == "hear") if part == "state"
+    ]
+    assert heard == [b"[]" + b" " * n for n in (3, 4)]
+
+
+async def test_while_too_much_waits_of_all_robots_only_one_state_of_each_is_kept(stage, monkeypatch):
+    await begun(stage)
+    monkeypatch.setattr(driven, "CROWD", 3)
+    monkeypatch.setattr(type(stage.talk()), "is_held_up", property(lambda self: True))
+    for n in range(9):
+        stage.raw(b"[]" + b" " * n, part="state")
+    assert len(stage.talk()._messages) <= 4
+    assert stage.talk()._messages[-1][0].payload == b"[]" + b" " * 8
+    assert stage.gateway._crowd.messages == len(stage.talk()._messages)
+
+
+async def test_a_robot_whose_words_wait_is_not_heard_until_there_is_room(stage, monkeypatch, streams):
+    monkeypatch.setattr(driven, "WINDOW", 4)
+    monkeypatch.setattr(words, "WINDOW", 4)
+    await begun(stage)
+    down, asked = breaks(stage, monkeypatch)
+    numbers = [stage.tell(["say", f"w{n}", "robot.state", IDLE]) for n in range(10)]
+    await until(lambda: asked)
+    assert len(stage.talk().words) == 4
+    assert len(stage.talk()._messages) == 6
+    down.clear()
+    await until(lambda: numbers[-1] in stage.broker.acked)
+    assert [f["seq"] for f in stored(streams)] == [*range(1, 11)]
+
+
+async def test_who_sends_too_much_for_long_is_let_go_of_so_that_the_broker_has_room_for_others(
+    stage, monkeypatch, streams
+):
+    monkeypatch.setattr(driven, "WINDOW", 4)
+    monkeypatch.setattr(words, "WINDOW", 4)
+    await begun(stage)
+    allowance = stage.gateway.links.allowance("RB-009")
+    allowance.level, allowance.per_s, allowance.at = 0.0, 0.1, stage.gateway.clock()
+    numbers = [stage.tell(["say", f"w{n}", "robot.state", IDLE]) for n in range(3)]
+    await until(lambda: stage.talk().words.is_throttled)
+    numbers += [stage.tell(["say", f"x{n}", "robot.state", IDLE]) for n in range(20)]
+    assert len(stage.talk()._messages) <= 4
+    assert stage.talk().link is None, "it has to begin anew, and repeat"
+    assert len([n for n in numbers if n not in stage.broker.acked]) <= 10
+
+
+# --- signs of life, telemetry
+
+
+def life(robot="RB-009"):
+    return snapshots.last_received([robot])
+
+
+async def test_a_live_message_is_a_sign_of_life_a_retained_one_and_one_that_waited_at_the_broker_are_none(stage):
+    await begun(stage)
+    await until(lambda: life().at)
+    talk, before = stage.talk(), life().at["RB-009"]
+    for old in ("retained", "catches_up"):
+        stage.broker.catches_up, talk._touched = old == "catches_up", float("-inf")
+        stage.tell(["link", "alive"], retained=old == "retained")
+        stage.tell(["link", "gone"], retained=old == "retained")
+        await stage.gateway.links.vitals.step()
+    assert (life().at["RB-009"], life().gone) == (before, {})
+    stage.broker.catches_up = False
+    stage.tell(["link", "alive"])
+    await until(lambda: life().at["RB-009"] > before)
+
+
+async def test_wills_and_unanswered_questions_are_passed_on(stage):
+    await begun(stage)
+    stage.tell(["link", "gone"], ["link", "unanswered"], part="state")
+    await until(lambda: life().gone and life().unanswered)
+
+
+async def test_telemetry_becomes_the_snapshot_without_what_is_unsound(stage, settings):
+    await begun(stage)
+    stage.tell(
+        ["tell", {"x": 1.5, "y": 2, "battery": 140, "speed": "fast", "place": "Dock A", "nonsense": 1}], part="state"
+    )
+    await until(lambda: snapshots.last_known(["RB-009"]))
+    known = snapshots.last_known(["RB-009"])["RB-009"]
+    assert (known.x, known.y, known.battery, known.speed, known.place) == (1.5, 2.0, None, None, "Dock A")
+
+
+# --- commands
+
+
+async def test_a_command_goes_through_the_conversation_and_is_delivered_when_it_says_so(stage, streams, ask):
+    await begun(stage)
+    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await stage.gateway.links.step(["RB-009"])
+    assert ("scripted/A9/order", b"robot.stop", 0) in stage.broker.published
+    await until(lambda: [f for f in stored(streams) if f["type"] == "command.delivered"])
+    await stage.gateway.links.tries.step()
+    assert await ask(lambda: list(Delivery.objects.values_list("over", "tries", "gateway"))) == [
+        ("MQTT", 1, "drover-one")
+    ]
+
+
+async def test_over_a_broker_that_is_away_nothing_is_marked_as_sent(stage, ask):
+    await begun(stage)
+    stage.broker.hears = False
+    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await stage.gateway.links.step(["RB-009"])
+    assert not await ask(lambda: Command.objects.get().sent_at)
+    stage.broker.hears = True
+    await stage.gateway.links.step(["RB-009"])
+    assert stage.broker.published
+
+
+# --- who is served
+
+
+async def test_what_the_site_wants_is_there_before_the_first_message(stage, ask):
+    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await stage.gateway.links.step(["RB-009"])
+    await begun(stage)
+    stage.tell()
+    await until(lambda: hasattr(stage.conversation, "wanted"))
+    assert stage.conversation.wanted.stopped is True
+
+
+async def test_a_robot_that_is_retired_is_refused_within_the_next_look(stage, ask, streams):
+    await begun(stage)
+    await ask(lambda: actions.retire_robot("RB-009", by=SYSTEM))
+    stage.gateway._next.clear()
+    await stage.gateway._tend()
+    assert "RB-009" not in stage.gateway.talks
+    assert not [name for name in stage.broker.filters if "A9" in name]
+    number = stage.tell(["say", "a", "robot.state", IDLE])
+    assert number in stage.broker.acked
+    assert not stored(streams)
+
+
+async def test_a_stranger_is_listed_and_an_enrolled_robot_of_nobody_here_is_not(stage, ask):
+    stage.tell(address="Z1", part="state")
+    stage.gateway._enrolled = stage.gateway._enrolled._replace(addresses=frozenset({("scripted", "A7")}))
+    stage.tell(address="A7", part="state")
+    await stage.gateway.links.knocks.step()
+    assert await ask(lambda: list(Knock.objects.values_list("robot", "over"))) == [("Z1", "MQTT")]
+
+
+async def test_a_subscription_of_an_earlier_life_is_dropped(stage):
+    number = stage.tell(address="A7")
+    assert number in stage.broker.acked
+    assert stage.broker.dropped == ["scripted/A7/events"]
+
+
+async def test_a_command_that_somebody_left_retained_raises_an_alarm_once(stage, ask):
+    assert stage.broker.commands == {"scripted/A9/order"}
+    for _ in range(3):
+        stage.raw(b"{}", part="order", topic="scripted/A9/order", retained=True)
+        stage.raw(b"{}", part="order", topic="scripted/A9/order")
+    for task in list(stage.gateway._leaving):
+        await task
+    found = await ask(lambda: list(Alert.objects.values_list("cause", "robot_id", "text")))
+    assert [(cause, robot) for cause, robot, _ in found] == [("retained_command:robot:RB-009", "RB-009")]
+    assert "scripted/A9/order" in found[0][2]
