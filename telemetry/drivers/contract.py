@@ -192,6 +192,10 @@ class Timing(Struct, frozen=True, kw_only=True):
     finish_s: int = 10
 
 
+class Settings(Struct, frozen=True, kw_only=True):
+    """The profile of a driver that has nothing to set."""
+
+
 class Conversation(Protocol):
     """The talk with one robot, from the start of the gateway or the robot's turn to it. Made anew after each restart.
 
@@ -208,7 +212,7 @@ class Conversation(Protocol):
 
     def stored(self, word: Say, verdict: str, now: datetime) -> Iterable[Effect]:
         """A word of it was stored: `stored` or `duplicate`."""
-        ...
+        return ()
 
     def command(self, command: Command, wanted: Wanted, now: datetime) -> Iterable[Effect]:
         """Carry out a command. Comes again after 1, 2, 4, 8, 16 s until `Delivered` names it, and may come again later."""
@@ -216,23 +220,24 @@ class Conversation(Protocol):
 
     def step(self, wanted: Wanted, now: datetime) -> Iterable[Effect]:
         """About once a second, and when `wanted` has changed: what is due by the clock, such as sending again."""
-        ...
+        return ()
 
 
 class Driver(Protocol):
-    """One southbound protocol. Stateless; `converse` makes what holds a robot's newest words."""
+    """One southbound protocol. Stateless; `converse` makes what holds a robot's newest words.
+
+    A class of yours may inherit from it, and from `Conversation`, for what stands here; it must not.
+    """
 
     contract: ClassVar[int]  # version of this contract that it is written for: the number, not `VERSION`
     name: ClassVar[str]  # as brands name it, and its entry point
     label: ClassVar[str]  # for people
-    transport: ClassVar[Literal["mqtt", "socket"]]  # socket: its robots may call Drover's own addresses instead
-    address: ClassVar[
-        str
-    ]  # what its robots' addresses are, for people: “manufacturer/serial”; empty: they show a token
-    profile: ClassVar[type[Struct]]  # settings of a brand, all with defaults; people read Meta(title, description)
-    timing: ClassVar[Timing]
-    strict_sequence: ClassVar[bool]  # its receipts come in order, so a later success proves earlier ones
-    newest: ClassVar[frozenset[str]]  # parts whose messages say everything each: of several that wait the newest counts
+    transport: ClassVar[Literal["mqtt", "socket"]] = "mqtt"  # socket: or by calling Drover's own addresses
+    address: ClassVar[str]  # what an address of its robots is, “manufacturer/serial”; empty: they show a token
+    profile: ClassVar[type[Struct]] = Settings  # settings of a brand, all with defaults; Meta(title, description)
+    timing: ClassVar[Timing] = Timing()
+    strict_sequence: ClassVar[bool] = False  # its receipts come in order, so a later success proves earlier ones
+    newest: ClassVar[frozenset[str]] = frozenset()  # parts whose messages say everything each: the newest counts
 
     def topics(self, robot: Spec) -> Sequence[tuple[str, Literal[0, 1]]]:
         """Filters (and quality of service) of all that this robot sends."""
@@ -244,7 +249,7 @@ class Driver(Protocol):
 
     def discovery(self, profile: Any) -> Sequence[str]:
         """Filters that show robots which nobody has enrolled."""
-        ...
+        return ()
 
     def whose(self, topic: str) -> tuple[str, str] | None:
         """(address, part) of a topic; None: it is no topic of this driver's."""

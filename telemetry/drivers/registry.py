@@ -121,6 +121,7 @@ _CHECKS: tuple[tuple[str, Callable[[str, Any], bool]], ...] = (
     ("its `name` is another than its entry point's", lambda name, it: it.name == name),
     ("its `label` is no text", lambda name, it: isinstance(it.label, str) and bool(it.label)),
     ("its `transport` is neither mqtt nor socket", lambda name, it: it.transport in ("mqtt", "socket")),
+    ("its `address` is no text", lambda name, it: isinstance(it.address, str)),
     ("its `profile` is no msgspec.Struct", lambda name, it: issubclass(it.profile, msgspec.Struct)),
     ("its `profile` has a field without a default", lambda name, it: not any(
         field.required for field in msgspec.structs.fields(it.profile))),

@@ -63,6 +63,7 @@ BROKEN = {
     "no name": (GOOD + "D.name = 7", "expected string"),
     "no label": (GOOD + "D.label = ''", "`label`"),
     "transport": (GOOD + "D.transport = 'pigeon'", "`transport`"),
+    "address": (GOOD + "D.address = None", "`address`"),
     "profile": (GOOD + "D.profile = dict", "`profile` is no msgspec.Struct"),
     "profile needs": (
         GOOD + "import msgspec\nclass P(msgspec.Struct):\n    x: int\nD.profile = P",
