@@ -94,27 +94,34 @@ def new(aggregate: Aggregate, pk: Any) -> Change:
 
 
 EVENT_COLUMNS = (*HASHED, "prev_hash", "hash", "site_id")
-_COPY_EVENTS = f"COPY {Event._meta.db_table} ({', '.join(EVENT_COLUMNS)}) FROM STDIN"
 
 
-def commit(changes: Iterable[Change], *, now: datetime) -> None:
+def commit(changes: Iterable[Change], *, now: datetime, also: Callable[[], None] = lambda: None) -> None:
     """Write changes, inside the caller's transaction. Raises `Conflict` or `IntegrityError`; then nothing may be kept.
 
-    Sends `robot_changed` / `mission_transitioned` once per call, after the transaction.
+    `also` asks for what else is to be written; all of it goes to the database together, in one wait. Sends `robot_changed` / `mission_transitioned` once per call, after the transaction.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("commit() needs a transaction around the reading and the writing")
     changes = [c for c in changes if c.events or c.commands or c.command_moves]
     if not changes:
+        with connection.wrap_database_errors, rows.pipeline():
+            also()
         return
     changes += alert_rows.changes_of(changes, now)  # what opens or clears by these events is of the same transaction
     told = [c for c in changes if c.events]
     with connection.wrap_database_errors:
-        _write_events(told, now)
-        for aggregate, mine in _by_aggregate(told):
-            _insert(aggregate, mine)
-        _update(told)
-    _write_commands(changes)
+        hashes = _last_hashes(told)
+        with rows.pipeline():
+            rows.insert(Event, EVENT_COLUMNS, _events(told, hashes, now))
+            for aggregate, mine in _by_aggregate(told):
+                _insert(aggregate, mine)
+            asked = [update for aggregate, mine in _by_aggregate(told) for update in _updates(aggregate, mine)]
+            _write_commands(changes)
+            also()
+    for model, wanted, answer in asked:
+        if answer.rowcount != wanted:
+            raise Conflict(f"{wanted - answer.rowcount} of {wanted} {model._meta.verbose_name} rows had moved on")
     transaction.on_commit(lambda: _announce(changes))
 
 
@@ -124,7 +131,8 @@ def _by_aggregate(changes: list[Change]) -> Iterator[tuple[Aggregate, list[Chang
             yield aggregate, mine
 
 
-def _write_events(changes: list[Change], now: datetime) -> None:
+def _last_hashes(changes: list[Change]) -> dict[str, bytes]:
+    """Of the last event of each aggregate that has any."""
     last = {c.name: c.last_hash for c in changes if c.last_hash}
     known = [(c.name, c.before) for c in changes if c.before and not c.last_hash]
     if known:
@@ -136,19 +144,23 @@ def _write_events(changes: list[Change], now: datetime) -> None:
         last |= {name: bytes(value) for name, value in answer.fetchall()}
     if gone := [f"{name} has no event {seq}" for name, seq in known if name not in last]:
         raise Conflict("; ".join(gone))
-    with rows.Cursor() as cursor, cursor.copy(_COPY_EVENTS) as copy:
-        for change in changes:
-            prev, site = last.get(change.name, GENESIS), change.aggregate.site(change.row)
-            for draft in change.events:
-                who = draft.origin
-                fields = (
-                    change.name, draft.seq, draft.kind, 1, encode(draft.data), draft.state_from, draft.state_to,
-                    who.actor_kind, who.actor_id, who.actor_name, who.cause, who.trace_id, who.span_id,
-                    who.occurred_at or draft.at, now,
-                )  # fmt: skip
-                this = digest(prev, fields)
-                copy.write_row((*fields, prev, this, site))
-                prev = this
+    return last
+
+
+def _events(changes: list[Change], last: dict[str, bytes], now: datetime) -> Iterator[tuple[Any, ...]]:
+    """Rows of the history, each chained to the one before."""
+    for change in changes:
+        prev, site = last.get(change.name, GENESIS), change.aggregate.site(change.row)
+        for draft in change.events:
+            who = draft.origin
+            fields = (
+                change.name, draft.seq, draft.kind, 1, encode(draft.data), draft.state_from, draft.state_to,
+                who.actor_kind, who.actor_id, who.actor_name, who.cause, who.trace_id, who.span_id,
+                who.occurred_at or draft.at, now,
+            )  # fmt: skip
+            this = digest(prev, fields)
+            yield (*fields, prev, this, site)
+            prev = this
 
 
 def _insert(aggregate: Aggregate, changes: list[Change]) -> None:
@@ -165,15 +177,6 @@ def _insert(aggregate: Aggregate, changes: list[Change]) -> None:
                     new.append(change.children[name][number])
         if new:
             model._default_manager.bulk_create(new)
-
-
-def _update(changes: list[Change]) -> None:
-    """Rows and children that were there before: one statement for each table, all of them at once."""
-    with rows.pipeline():
-        asked = [update for aggregate, mine in _by_aggregate(changes) for update in _updates(aggregate, mine)]
-    for model, wanted, answer in asked:
-        if answer.rowcount != wanted:
-            raise Conflict(f"{wanted - answer.rowcount} of {wanted} {model._meta.verbose_name} rows had moved on")
 
 
 def _updates(aggregate: Aggregate, changes: list[Change]) -> Iterator[tuple[type[models.Model], int, rows.Cursor]]:
@@ -213,9 +216,14 @@ def _write_commands(changes: list[Change]) -> None:
             if move is not None:
                 alike.setdefault((change.aggregate.prefix, *move), []).append(change.row.pk)
         for (prefix, kinds, state, target), pks in alike.items():
-            whose = {"robot__in": pks, "mission": None} if prefix == "robot" else {"mission__in": pks}
-            commands = Command.objects.filter(**whose, state=state)
-            (commands.filter(kind__in=kinds) if kinds else commands).update(state=target)
+            whose = (
+                "robot_id = ANY(%s::text[]) AND mission IS NULL" if prefix == "robot" else "mission = ANY(%s::uuid[])"
+            )
+            rows.ask(
+                f"UPDATE {Command._meta.db_table} SET state = %s WHERE {whose} AND state = %s"
+                " AND (%s::text[] = '{}' OR kind = ANY(%s::text[]))",
+                [target, rows.array(pks), state, rows.array(kinds), rows.array(kinds)],
+            )
     new = [command for c in changes for command in c.commands]
     if new:
         Command.objects.bulk_create(new)

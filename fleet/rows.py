@@ -16,6 +16,7 @@ from psycopg.pq import PipelineStatus
 from psycopg.types.datetime import TimestamptzLoader
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
 class Cursor(psycopg.Cursor[Any]):
@@ -38,23 +39,28 @@ def ask(sql: str, values: Sequence[Any] = ()) -> Cursor:
 def pipeline() -> Iterator[None]:
     """`with pipeline():` what is asked in it goes out at once, without waiting for one answer after the other.
 
-    For `ask` and what is built on it only: the ORM and COPY want their answer at once.
+    For `ask`, what is built on it, and what the ORM inserts: who counts the rows of an ORM's answer wants it at once, and
+    so does COPY. Within another it is part of that one.
     """
     connection.ensure_connection()
     session: psycopg.Connection[Any] = connection.connection
+    if session.info.pipeline_status is not PipelineStatus.OFF:
+        yield
+        return
     with session.pipeline():
         yield
     # psycopg's last word is a Flush, and any word stops PostgreSQL's clock of idle transactions until the next answer:
     # a worker frozen after it would hold its partition for ever
-    if session.info.pipeline_status is PipelineStatus.OFF:
-        session.execute("")
+    session.execute("")
 
 
 def array(values: Iterable[Any]) -> Any:
-    """A list for `%s::type[]`. A JSON array of plain values is an array literal but for its brackets."""
+    """A list for `%s::type[]`. A JSON array of plain values is an array literal but for its brackets, bytes are base64."""
     values = list(values)
     text = _encode(values).decode()
-    return values if "\\" in text else f"{{{text[1:-1]}}}"  # escapes differ
+    if "\\" in text and "\\" in text.replace("\\\\", "").replace('\\"', ""):
+        return values  # other escapes than these two differ
+    return f"{{{text[1:-1]}}}"
 
 
 def arrays(table: Iterable[Sequence[Any]], width: int) -> list[Any]:
@@ -88,9 +94,17 @@ def fill(model: type[models.Model], answer: Cursor) -> list[Any]:
 def _select(model: type[models.Model]) -> tuple[str, list[str], list[tuple[str, Any]]]:
     """SELECT … FROM, the attributes it fills, and which of them the field converts."""
     fields: list[Any] = list(model._meta.concrete_fields)
-    converters = [(f.attname, f.from_db_value) for f in fields if hasattr(f, "from_db_value")]
+    plain = {f.attname for f in fields if type(f) is models.JSONField and f.decoder is None}
+    converters = [
+        (f.attname, f.from_db_value) for f in fields if hasattr(f, "from_db_value") and f.attname not in plain
+    ]
+    converters += [(name, _json_value) for name in sorted(plain)]
     columns = ", ".join(f'"{f.column}"' for f in fields)
     return f'SELECT {columns} FROM "{model._meta.db_table}"', [f.attname for f in fields], converters
+
+
+def _json_value(text: str | None, *_: Any) -> Any:
+    return None if text is None else _decode(text)
 
 
 def update(
@@ -141,6 +155,22 @@ def _update(model: type[models.Model], keys: tuple[str, ...], columns: tuple[str
         + " AND ".join(f't."{key}" = u."{key}"' for key in keys)
         + " AND t.version = u.before" * versioned
     )
+
+
+def insert(model: type[models.Model], columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> Cursor:
+    """Ask for one INSERT of rows in their order, given as the values of these columns."""
+    return ask(_insert(model, tuple(columns)), arrays(lines, len(columns)))
+
+
+@cache
+def _insert(model: type[models.Model], columns: tuple[str, ...]) -> str:
+    kinds = {name: kind(model, name) for name in columns}
+    given = ", ".join(f"%s::{'text' if k == 'bytea' else k}[]" for k in kinds.values())
+    wanted = ", ".join(
+        f"decode(u.\"{name}\", 'base64')" if k == "bytea" else f'u."{name}"' for name, k in kinds.items()
+    )
+    names = ", ".join(f'"{name}"' for name in columns)
+    return f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {wanted} FROM unnest({given}) AS u({names})'
 
 
 @cache

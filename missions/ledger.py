@@ -1,6 +1,6 @@
 """Unit of work: rows read under lock, facts told to them, all written once (worker, actions, deadlines alike)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -135,11 +135,11 @@ class Ledger:
             return Verdict.REDUNDANT
         return self.tell_mission(self.running[robot_id], fact, origin, at)
 
-    def commit(self) -> None:
-        """Write all of it, once."""
+    def commit(self, also: Callable[[], None] = lambda: None) -> None:
+        """Write all of it, once; `also`: see `fleet.commit.commit`."""
         changes = [*self.robots.values(), *self.missions.values()]
         self._bury(c for c in changes if any(to == CommandState.DEAD for _, _, to in c.command_moves))
-        commit(changes, now=self.now)
+        commit(changes, now=self.now, also=also)
 
     def _bury(self, changes: Iterable[Change]) -> None:
         letters = []

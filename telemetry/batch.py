@@ -88,7 +88,8 @@ def apply(
         hook("before_decide")
         if messages:
             _tell(ledger, [m for m in messages if m.up and not m.reason])
-            _remember(fresh, marks, now)
+            bury(rows.Cursor(), [_letter(m) for m in fresh if m.reason], now)
+            _write(ledger, lambda: _remember(fresh, marks, now))
             _settle(letters, now)
         irregular.write(rows.Cursor(), _irregular(fresh, [] if redelivered else read), now)
         hook("before_commit")
@@ -175,7 +176,15 @@ def _tell(ledger: Ledger | None, messages: list[_Message]) -> None:
                     message.says = _stands(ledger, message.up)
         else:
             message.reason = "there is no robot of this id"
-    ledger.commit()
+
+
+def _write(ledger: Ledger | None, also: Callable[[], None]) -> None:
+    """What the facts changed and what `also` asks for, in one wait for the database."""
+    if ledger is not None:
+        ledger.commit(also)
+    else:
+        with rows.pipeline():
+            also()
 
 
 def _stands(ledger: Ledger, up: Up) -> str:
@@ -211,19 +220,17 @@ def _settle(letters: list[_Message], now: datetime) -> None:
 def _remember(messages: list[_Message], marks: rows.Cursor, now: datetime) -> None:
     if not messages:
         return
-    bury(rows.Cursor(), [_letter(m) for m in messages if m.reason], now)
     remembered = [
         (m.entry.robot_id, m.entry.msg_id, *_number(m), m.final, m.entry.received_at)
         for m in messages
     ]  # fmt: skip
-    with rows.pipeline():
-        watermarks.move([(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up], marks)
-        rows.ask(
-            "INSERT INTO telemetry_processedmessage (robot_id, msg_id, session, seq, verdict, received_at, applied_at)"
-            " SELECT k.*, %s FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[])"
-            " AS k(robot_id, msg_id, session, seq, verdict, received_at)",
-            [now, *rows.arrays(remembered, 6)],
-        )
+    watermarks.move([(m.entry.robot_id, m.up.session, m.up.seq) for m in messages if m.up], marks)
+    rows.ask(
+        "INSERT INTO telemetry_processedmessage (robot_id, msg_id, session, seq, verdict, received_at, applied_at)"
+        " SELECT k.*, %s FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[])"
+        " AS k(robot_id, msg_id, session, seq, verdict, received_at)",
+        [now, *rows.arrays(remembered, 6)],
+    )
 
 
 def _letter(m: _Message) -> Letter:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.django_db
 ARRAYS = [
     ("text", ["plain", "", "two words", "comma, {brace}", "NULL", None, "ünï–✓"]),
     ("text", ['a "quote"', "back\\slash", "line\nbreak", "tab\t", "\x7f"]),
+    ("text", ['{"says": "a \\"word\\"", "lines": "one\\ntwo"}', "\\n", '\\"', "\\\\"]),
     ("uuid", [uuid.UUID(int=7), None]),
     ("bigint", [0, -1, 2**53 + 1, None]),
     ("double precision", [0.1, -1e300]),
@@ -28,6 +29,12 @@ def test_an_array_is_read_as_it_was_given(kind, values):
     with connection.wrap_database_errors:
         [found] = rows.ask(f"SELECT %s::{kind}[]", [rows.array(values)]).fetchone()
     assert found == values
+
+
+def test_json_goes_as_text_whatever_it_escapes():
+    """A list would be written value by value, and an event's data always hold quotes."""
+    assert isinstance(rows.array(['{"says": "one\\ntwo"}']), str)
+    assert isinstance(rows.array(["a real\nbreak"]), list)
 
 
 def test_objects_are_what_the_orm_makes(robot, other_robot):
