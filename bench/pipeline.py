@@ -30,7 +30,7 @@ from missions import actions
 from missions.models import Mission
 from telemetry import stream
 from telemetry.models import ProcessedMessage
-from telemetry.worker import BATCH, Worker, prepare
+from telemetry.worker import BATCH, Worker, prepare, settle
 
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
@@ -45,6 +45,7 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     worker = Worker(name="bench")
     worker.step(timezone.now(), time.monotonic())
     drover, baseline = Drover(worker, site, robots), Plain(worker.streams, robots)
+    settle()  # as in a worker's process; for the baseline as well
 
     batches, plain_batches, bare_batches = Meter(), Meter(), Meter()
     bare = Bare(robot_count)

@@ -332,7 +332,9 @@ class Mission(models.Model):
 class Step(models.Model):
     """One command of a mission. `number` counts from 1."""
 
-    mission = models.ForeignKey(Mission, models.CASCADE, related_name="steps")
+    mission = models.ForeignKey(  # no index of its own: the constraint's begins with it
+        Mission, models.CASCADE, related_name="steps", db_index=False
+    )
     number = models.PositiveSmallIntegerField()
     command = models.CharField(max_length=40, help_text="Command type: navigate, pick, …")
     params = models.JSONField(default=dict)
@@ -383,7 +385,9 @@ class Step(models.Model):
 class Dependency(models.Model):
     """A mission that must succeed before another may start. `number` counts from 1."""
 
-    mission = models.ForeignKey(Mission, models.CASCADE, related_name="dependencies")
+    mission = models.ForeignKey(  # no index of its own: the constraint's begins with it
+        Mission, models.CASCADE, related_name="dependencies", db_index=False
+    )
     number = models.PositiveSmallIntegerField()
     on = models.ForeignKey(Mission, models.PROTECT, related_name="dependants")
 
