@@ -1,9 +1,9 @@
-"""The bench: time, the wire with its faults, and a gateway that carries out what a driver answers, and looks at it."""
+"""The bench: time, and a gateway that carries out what a driver answers, and looks at it."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, get_args
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -22,43 +22,17 @@ from telemetry.drivers.contract import (
     Send,
     Tell,
     Wanted,
-)  # fmt: skip
+)
 from telemetry.drivers.kit import truth
 from telemetry.drivers.kit.double import Case, Deed, Failed, Said
 from telemetry.drivers.kit.site import Site
+from telemetry.drivers.kit.wire import Wire, matches
 
 TICK = timedelta(seconds=0.5)
 LOOK_S = 1.0  # the gateway's look at the database, and `Conversation.step`
 MOST = 500  # effects of one call
 BEGIN = datetime(2026, 11, 29, 10, tzinfo=UTC)
 HINTS = ("alive", "gone", "unanswered")
-
-Item = TypeVar("Item")
-
-
-class Wire(Generic[Item]):
-    """One direction, in order. `loses`: asked for each message by its number (from 1). `copies`: how often each comes."""
-
-    def __init__(self) -> None:
-        self.loses: Callable[[int], bool] = lambda number: False
-        self.copies, self.held, self.count = 1, False, 0
-        self._under_way: deque[Item] = deque()
-
-    def put(self, item: Item) -> None:
-        self.count += 1
-        if not self.loses(self.count):
-            self._under_way.extend([item] * self.copies)
-
-    def take(self) -> list[Item]:
-        if self.held:
-            return []
-        found = list(self._under_way)
-        self._under_way.clear()
-        return found
-
-    def cut(self) -> None:
-        """What is under way is gone."""
-        self._under_way.clear()
 
 
 class Bench:
@@ -108,7 +82,7 @@ class Bench:
         address = self.spec.address or self.spec.id
         if whose is None or whose[0] != address:
             raise self.failed(f"`whose` of {said.topic} is {whose}: it is {address}'s")
-        if not any(_matches(pattern, said.topic) for pattern, _ in self.driver.topics(self.spec)):
+        if not any(matches(pattern, said.topic) for pattern, _ in self.driver.topics(self.spec)):
             raise self.failed(f"`topics` has no filter for {said.topic}")
         self.log.append(
             f"{self._clock()} robot  {'(retained) ' if retained else ''}{said.topic} {said.payload[:200]!r}"
@@ -284,14 +258,6 @@ class Bench:
 
     def _clock(self) -> str:
         return f"{(self.now - BEGIN).total_seconds():6.1f} s"
-
-
-def _matches(pattern: str, topic: str) -> bool:
-    """An MQTT filter."""
-    parts, names = pattern.split("/"), topic.split("/")
-    if parts[-1] == "#":
-        parts, names = parts[:-1], names[: len(parts) - 1]
-    return len(parts) == len(names) and all(p in ("+", n) for p, n in zip(parts, names, strict=True))
 
 
 _CARRY_OUT: dict[type, Callable[[Bench, Any], None]] = {
