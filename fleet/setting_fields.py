@@ -66,7 +66,7 @@ def _shown(setting: Setting, value: Any, raw: bool = False) -> str:
         return "\n".join(f"{k} = {v}" for k, v in value.items())
     if setting.kind == "json":
         return json.dumps(value, ensure_ascii=False) if value or raw else ""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) and not raw else str(value)
 
 
 def profile_of(form: Any, driver: Driver, *, over: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -74,8 +74,8 @@ def profile_of(form: Any, driver: Driver, *, over: Mapping[str, Any] | None = No
     found: dict[str, Any] = {}
     for setting in driver.settings:
         name = name_of(driver, setting)
-        if name not in form.cleaned_data:
-            continue
+        if name not in form.cleaned_data or form.add_prefix(name) not in form.data:
+            continue  # wrong already, or not asked for
         told = form.cleaned_data[name]
         try:
             value = _value(setting, told)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from django import forms
 
+from fleet import drivers, setting_fields
 from fleet.models import Brand, OfflinePolicy
 from missions.command_types import MAX_TIMEOUT_S, TYPES
 
@@ -72,17 +73,29 @@ def _whole(label: str, help: str, least: int, most: int, unit: str, **more: Any)
     )
 
 
-def _usual(column: str) -> Any:
+def _usual(column: str, driver: drivers.Driver | None = None) -> Any:
+    if driver is not None and column in driver.timing:
+        return driver.timing[column]
+    if driver is not None and column == "strict_sequence":
+        return driver.strict_sequence
     return Brand._meta.get_field(column).get_default()
 
 
+class Group(NamedTuple):
+    """Fields that belong together. `driver`: shown only while that one is chosen."""
+
+    heading: str
+    text: str
+    fields: list[Any]
+    driver: str = ""
+
+
 class BrandForm(forms.Form):
-    """`groups` has its fields as they belong together."""
+    """`groups` has its fields as they belong together. Those of all drivers are there, of which the chosen one's count."""
 
     name = forms.CharField(max_length=200, help_text="Make and model, e.g. Haulmate 3.")
     driver = forms.ChoiceField(
-        choices=[("native", "Drover's own protocol")],
-        help_text="How these robots speak: see docs/protocol.md for Drover's own protocol.",
+        help_text="How these robots speak. A new brand begins with the times that are usual for its driver.",
     )
     capabilities = forms.MultipleChoiceField(
         label="Can do", choices=[(t.name, t.label) for t in TYPES.values()], widget=forms.CheckboxSelectMultiple,
@@ -115,8 +128,18 @@ class BrandForm(forms.Form):
         "Charge until (%)", "It charges to this before it takes other work.", 2, 100, " per cent", initial=80
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, brand: Brand | None = None, driver: str = "", **kwargs: Any) -> None:
+        """`driver`: chosen before the form is shown, for a brand that is to be made."""
         super().__init__(*args, **kwargs)
+        self.drivers, self.kept = dict(drivers.known()), dict(brand.profile) if brand is not None else {}
+        if brand is not None and brand.driver not in self.drivers:  # its package is not installed any more
+            self.drivers[brand.driver] = drivers.named(brand.driver)._replace(label=f"{brand.driver} (not installed)")
+        choice: Any = self.fields["driver"]
+        choice.choices = [(d.name, d.label) for d in self.drivers.values()]
+        if brand is None:
+            chosen = self.drivers.get(driver) or self.drivers.get(_usual("driver"))
+            self.initial = {"driver": chosen.name if chosen else "", **self.initial}
+            self.initial |= {c: _usual(c, chosen) for c in (*(t.column for t in (*SILENCE, *WAITS)), "strict_sequence")}
         for time in (*SILENCE, *WAITS):
             unit = (
                 ""
@@ -129,6 +152,9 @@ class BrandForm(forms.Form):
                 time.label, f"{time.help} Usually {_usual(time.column)}.", time.least, time.most, unit, required=False,
                 initial=_usual(time.column),
             )  # fmt: skip
+        for known_driver in self.drivers.values():
+            mine = brand is not None and brand.driver == known_driver.name
+            self.fields |= setting_fields.fields(known_driver, brand.profile if mine and brand else {})
         for known in TYPES.values():
             longer = " and the wait itself" if known.name == "wait" else ""
             self.fields[f"{STEP_TIME}{known.name}"] = _whole(
@@ -136,15 +162,33 @@ class BrandForm(forms.Form):
                 required=False, widget=forms.NumberInput(attrs={"placeholder": str(known.timeout_s)}),
             )  # fmt: skip
 
-    def groups(self) -> list[tuple[str, str, list[Any]]]:
-        """Heading, what holds for all of it, and its fields."""
-        return [(heading, text, [self[name] for name in names]) for heading, text, names in GROUPS]
+    def groups(self) -> list[Group]:
+        found = [Group(heading, text, [self[name] for name in names]) for heading, text, names in GROUPS]
+        text = "How these robots are not as usual. A robot may have its own on top."
+        own = [
+            Group(f"Settings of {d.label}", text, [self[setting_fields.name_of(d, s)] for s in d.settings], d.name)
+            for d in self.drivers.values()
+            if d.settings
+        ]
+        return [found[0], *own, *found[1:]]
+
+    def timings(self) -> dict[str, dict[str, Any]]:
+        """Driver → what a brand of it begins with, for the page."""
+        columns = [*(t.column for t in (*SILENCE, *WAITS)), "strict_sequence"]
+        return {d.name: {c: _usual(c, d) for c in columns} for d in self.drivers.values()}
 
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = super().clean() or {}
+        driver = self.drivers.get(said.get("driver", ""))
         for time in (*SILENCE, *WAITS):
             if said.get(time.column) is None and time.column not in self.errors:
-                said[time.column] = _usual(time.column)  # emptied: as usual
+                said[time.column] = _usual(time.column, driver)  # emptied: as usual
+        others = tuple(f"setting-{name}-" for name in self.drivers if driver is None or name != driver.name)
+        for name in [name for name in self.errors if name.startswith(others)]:
+            del self._errors[name]  # of a driver that is not chosen
+        if driver is not None:
+            kept = self.kept if driver.name not in drivers.known() else {}  # nobody can tell what they mean
+            said["profile"] = kept or setting_fields.profile_of(self, driver)
         said["offline_policy"] = said.get("offline_policy") or _usual("offline_policy")
         said["step_timeouts"] = {
             name: said.pop(f"{STEP_TIME}{name}") for name in TYPES if said.get(f"{STEP_TIME}{name}")
@@ -161,7 +205,7 @@ class BrandForm(forms.Form):
 
     def columns(self) -> dict[str, Any]:
         """What is to be stored."""
-        return {name: self.cleaned_data[name] for name in (*COLUMNS, "step_timeouts")}
+        return {name: self.cleaned_data[name] for name in (*COLUMNS, "step_timeouts", "profile")}
 
 
 def filled_in(brand: Brand) -> dict[str, Any]:

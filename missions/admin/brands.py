@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fleet import brand_actions as actions
+from fleet import drivers, setting_fields
 from fleet.access import at_sites
 from fleet.admin.pages import PageAdmin
 from fleet.admin.timeline import timeline
@@ -34,11 +35,8 @@ class BrandAdmin(PageAdmin):
         return super().get_queryset(request).annotate(robots_n=Count("robots", filter=mine))
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        form = BrandForm(request.POST if request.method == "POST" else None, initial=filled_in(row) if row else {})
-        choices = form.fields["driver"].choices  # type: ignore[attr-defined]
-        if row and row.driver not in dict(choices):  # of another version: kept as it is
-            form.fields["driver"].choices = [*choices, (row.driver, row.driver)]  # type: ignore[attr-defined]
-        return {"form": form}
+        posted, chosen = request.POST if request.method == "POST" else None, request.GET.get("driver", "")
+        return {"form": BrandForm(posted, brand=row, driver=chosen, initial=filled_in(row) if row else {})}
 
     def save_forms(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> tuple[Any, str]:
         said, by = forms["form"].columns(), by_user(request.user)
@@ -54,6 +52,8 @@ class BrandAdmin(PageAdmin):
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {
             "can_do": self.can_do(row),
+            "driver": drivers.named(row.driver),
+            "settings": setting_fields.in_words(drivers.named(row.driver), row.profile),
             "waits": waits_in_words(row),
             "charging": self.charging(row),
             "robots": self.robots(row),
@@ -61,7 +61,8 @@ class BrandAdmin(PageAdmin):
         }
 
     def form_context(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> dict[str, Any]:
-        return {"heading": f"Edit {row}" if row else "Add a brand", "verb": "Save" if row else "Add the brand"}
+        words = {"heading": f"Edit {row}" if row else "Add a brand", "verb": "Save" if row else "Add the brand"}
+        return words | {"timings": {} if row else forms["form"].timings()}
 
     @admin.display(description="can do")
     def can_do(self, brand: Brand) -> str:

@@ -1,7 +1,11 @@
 """Brands in admin: capabilities from the command registry, three timings in order, charging, and their history."""
 
+import json
+import re
+
 import pytest
 
+from fleet import drivers
 from fleet.actions import Refused
 from fleet.brand_actions import create_brand, edit_brand
 from fleet.models import Brand
@@ -115,7 +119,7 @@ def test_every_time_and_policy_is_stored_shown_and_left_as_usual_when_empty(clie
 def test_every_column_of_a_brand_has_its_field_and_says_what_happens(client, admin_person):
     client.force_login(admin_person)
     form = client.get("/admin/fleet/brand/add/").context["form"]
-    grouped = [field.name for _, _, fields in form.groups() for field in fields]
+    grouped = [field.name for group in form.groups() for field in group.fields]
     assert len(grouped) == len(set(grouped))
     assert set(grouped) == set(form.fields)
     columns = {f.name for f in Brand._meta.concrete_fields} - {"id", "version", "step_timeouts", "profile"}
@@ -167,3 +171,82 @@ def test_a_brands_times_are_those_of_its_missions(brand, robot, supervisor):
     mission = Mission.objects.get(pk=pk)
     assert (mission.accepted_due_at - mission.delivered_at).total_seconds() == 3
     assert offline_policy(mission) == "wait"
+
+
+# --- drivers
+
+
+VDA = GOOD | {"driver": "vda5050"}
+
+
+def settings_of(html, driver="vda5050"):
+    return {name.removeprefix(f"setting-{driver}-") for name in re.findall(rf'name="(setting-{driver}-[^"]+)"', html)}
+
+
+def test_the_drivers_that_are_installed_can_be_chosen_each_with_its_settings(client, admin_person):
+    client.force_login(admin_person)
+    page = client.get("/admin/fleet/brand/add/")
+    known = drivers.known()
+    assert page.context["form"].fields["driver"].choices == [(d.name, d.label) for d in known.values()]
+    html = page.content.decode()
+    assert settings_of(html) == {s.name for s in known["vda5050"].settings}
+    assert re.search(r'<section class="panel"[^>]* data-driver="vda5050"', html)
+    assert "style=" not in html and json.loads(re.search(r'id="driver-timings"[^>]*>(.*?)</script>', html)[1])
+
+
+@pytest.mark.parametrize(("driver", "suspect"), [("", 9), ("native", 9), ("vda5050", 35), ("magic", 9)])
+def test_the_form_of_a_new_brand_begins_with_the_times_of_its_driver(client, admin_person, driver, suspect):
+    client.force_login(admin_person)
+    form = client.get("/admin/fleet/brand/add/", {"driver": driver} if driver else {}).context["form"]
+    assert form["suspect_after_s"].value() == suspect
+    assert form["driver"].value() == ("vda5050" if driver == "vda5050" else "native")
+
+
+def test_times_that_are_left_empty_are_as_usual_for_the_driver(client, admin_person):
+    client.force_login(admin_person)
+    client.post("/admin/fleet/brand/add/", VDA | {"suspect_after_s": "", "offline_after_s": ""})
+    brand = Brand.objects.get()
+    assert (brand.driver, brand.suspect_after_s, brand.offline_after_s) == ("vda5050", 35, 65)
+
+
+def test_settings_of_the_chosen_driver_are_stored_where_they_are_not_as_usual(client, admin_person):
+    client.force_login(admin_person)
+    own = {"setting-vda5050-interface": "fleet", "setting-vda5050-pause_supported": "no", "setting-vda5050-major": "v2"}
+    client.post("/admin/fleet/brand/add/", VDA | own)
+    brand = Brand.objects.get()
+    assert brand.profile == {"interface": "fleet", "pause_supported": False}
+    form = client.get(f"/admin/fleet/brand/{brand.pk}/edit/").context["form"]
+    assert [form[name].value() for name in own] == ["fleet", "no", "v2"]
+    page = client.get(f"/admin/fleet/brand/{brand.pk}/change/").content.decode()
+    assert "VDA 5050" in page and ": fleet" in page
+    shown = {name: form[name].value() for name in form.fields if form[name].value() is not None}
+    client.post(f"/admin/fleet/brand/{brand.pk}/edit/", shown | {"setting-vda5050-pause_supported": "yes"})
+    brand.refresh_from_db()
+    assert (brand.profile, brand.version) == ({"interface": "fleet"}, 2)
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("interface", "a/b"), ("interface", "+"), ("major", "2"), ("base_steps", "0"), ("base_steps", "x"), ("instant_key", "magic"),
+    ("parameters", "{"), ("deviation_xy_m", "0.1"), ("version", "two"),
+])  # fmt: skip
+def test_a_wrong_setting_is_said_at_its_field_and_only_where_its_driver_is_chosen(client, admin_person, name, value):
+    client.force_login(admin_person)
+    field = f"setting-vda5050-{name}"
+    errors = client.post("/admin/fleet/brand/add/", VDA | {field: value}).context["form"].errors
+    assert list(errors) == [field]
+    assert not Brand.objects.exists()
+    client.post("/admin/fleet/brand/add/", GOOD | {field: value})
+    assert Brand.objects.get().profile == {}
+
+
+def test_a_driver_that_is_not_installed_any_more_stays_chosen(client, admin_person, monkeypatch):
+    client.force_login(admin_person)
+    client.post("/admin/fleet/brand/add/", VDA | {"setting-vda5050-interface": "fleet"})
+    brand = Brand.objects.get()
+    only = {"native": drivers.known()["native"]}
+    monkeypatch.setattr(drivers, "source", lambda: only)
+    form = client.get(f"/admin/fleet/brand/{brand.pk}/edit/").context["form"]
+    assert ("vda5050", "vda5050 (not installed)") in form.fields["driver"].choices
+    client.post(f"/admin/fleet/brand/{brand.pk}/edit/", VDA | {"suspect_after_s": "5"})
+    brand.refresh_from_db()
+    assert (brand.suspect_after_s, brand.profile) == (5, {"interface": "fleet"})
