@@ -187,6 +187,18 @@ UNLAWFUL = {
         "        return [Send(", "        begun = self.say('mission.accepted', now, whose(task)) if order['do'] == 'run' else ()\n        return [*begun, Send(",
         "mission.accepted is guessed",
     ),
+    "guessed pause": (
+        "        return [Send(", "        word = self.say('mission.paused', now, whose(task)) if order['do'] == 'pause' else ()\n        return [*word, Send(",
+        "mission.paused is guessed",
+    ),
+    "guessed resumption": (
+        "        return [Send(", "        word = self.say('mission.resumed', now, whose(task)) if order['do'] == 'resume' else ()\n        return [*word, Send(",
+        "mission.resumed is guessed",
+    ),
+    "guessed rejection": (
+        "        return [Send(", "        word = self.say('mission.rejected', now, whose(task), {'why': 'x'}) if order['do'] == 'run' else ()\n        return [*word, Send(",
+        "mission.rejected is guessed",
+    ),
     "guessed step": ("range(1, status.done + 1)", "range(1, status.done + 2)", "mission.step_completed 1 is guessed"),
     "guessed end": ('status.over in ENDS:\n', 'status.done == 3:\n            status.over = "done"\n', "mission.finished is guessed"),
     "guessed mode": ("mode = MODES[status.state]", "mode = {'idle': 'charging'}.get(MODES[status.state], 'running')", "robot.state is guessed"),

@@ -58,6 +58,7 @@ class Bench:
         self.session = 0
         self.sayings: deque[Said] = deque(maxlen=200)  # live messages as they came
         self._retained: dict[str, Said] = {}
+        self.assigned_at = self.now
         self._given = 0  # deeds before the mission at hand
         self._missions: list[tuple[tuple[UUID, int], int]] = []  # all that it was given, with the deeds before each
         self._later: list[Callable[[], Iterable[Effect]]] = []  # answers of the site's stores
@@ -219,7 +220,7 @@ class Bench:
 
     def assign(self) -> Command:
         """The case's mission."""
-        self._given = len(self.robot.deeds)
+        self._given, self.assigned_at = len(self.robot.deeds), self.now
         made = self.site.assign(self.case.steps, self.now)
         assert made.mission is not None and made.dispatch_no is not None
         self._missions.append(((made.mission, made.dispatch_no), self._given))

@@ -78,6 +78,7 @@ class Site:
 
     def release(self, now: datetime) -> Command:
         self.stopped = False
+        self.orders = [o for o in self.orders if o.command.type != "robot.stop"]
         return self.command("robot.release", now)
 
     def ask(self, now: datetime) -> Command:
@@ -140,6 +141,8 @@ class Site:
         if row is not None and (here or not word.type.startswith("mission.")):
             row(self, word)
             self._advance(now)
+        if self.ended:  # what was wanted of that mission is wanted no more
+            self.orders = [o for o in self.orders if not o.command.type.startswith("mission.")]
 
     def _accepted(self, word: Say) -> None:
         assert self.dispatch is not None

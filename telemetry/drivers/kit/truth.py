@@ -13,6 +13,7 @@ from telemetry.protocol import TYPES
 if TYPE_CHECKING:
     from telemetry.drivers.kit.bench import Bench
 
+GIVE_UP_S = 20  # an assignment that a robot never answers may be given up after so long
 OLD_S = 45  # a state tells of a mode that is no older
 ONCE = ("mission.accepted", "mission.rejected", "mission.step_started", "mission.step_completed", "mission.step_failed",
         "mission.cancelled", "mission.finished")  # fmt: skip
@@ -86,6 +87,21 @@ def _cancelled(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
     return Deed("cancelled") in deeds or Deed("lost") in deeds or not _did("accepted")(bench, word, deeds)
 
 
+def _rejected(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
+    """It refused it, or was asked for long and did not take it."""
+    tried_s = (bench.now - bench.assigned_at).total_seconds()
+    return Deed("rejected") in deeds or (tried_s >= GIVE_UP_S and Deed("accepted") not in deeds)
+
+
+def _paused(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
+    """It stands within its mission: halted, or (a brand that cannot be) without the order that it had for it."""
+    return bench.robot.stands or Deed("paused") in deeds
+
+
+def _resumed(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
+    return bench.robot.mode != "paused" or Deed("resumed") in deeds
+
+
 def _stands(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
     return bench.robot.stands
 
@@ -97,12 +113,12 @@ def _mode(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
 
 _TRUE: dict[str, Callable[["Bench", Say, Sequence[Deed]], bool]] = {
     "mission.accepted": _did("accepted"),
-    "mission.rejected": _did("rejected"),
+    "mission.rejected": _rejected,
     "mission.step_started": _started,
     "mission.step_completed": _did_step("completed"),
     "mission.step_failed": _did_step("failed"),
-    "mission.paused": _did("paused"),
-    "mission.resumed": _did("resumed"),
+    "mission.paused": _paused,
+    "mission.resumed": _resumed,
     "mission.cancelled": _cancelled,
     "mission.finished": _all_done,
     "robot.stopped": _stands,
