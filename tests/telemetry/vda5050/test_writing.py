@@ -125,7 +125,8 @@ def test_a_topic():
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 metres = st.floats(-1e6, 1e6)
-values = st.sampled_from([True, 0, -1.5, 1e300, "", "\0\U0001f916", [], [[1], {"a": None}], {}, {"a": {"b": [1]}}])
+VALUES = [True, 0, -1.5, 1e300, "", "\0\U0001f916", [], [[1], {"a": None}], {}, {"a": {"b": [1]}}]
+values = st.sampled_from(VALUES)
 actions = st.builds(
     Action, id=names, type=names, blocking=st.sampled_from(["NONE", "SOFT", "HARD"]), description=st.just("") | names,
     parameters=st.dictionaries(names, st.none() | values, max_size=2),
@@ -193,6 +194,16 @@ def test_all_instant_actions_pass_the_schema_of_their_version():
         check(validators, writing.instant_actions(header, chosen, profile), header.version)
 
     run()
+
+
+@pytest.mark.parametrize("how", ["typed", "strings"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_kind_of_parameter_passes_both_schemas_of_a_version(version, how):
+    action = Action(id="a", type="t", parameters={str(n): value for n, value in enumerate([*VALUES, None])})
+    header, profile = Header(header_id=1, at=AT, version=version, address="a/b"), Profile(parameter_values=how)
+    order = Order(id="o", update=0, nodes=(Node(id="n", sequence=0, actions=(action,)),))
+    schema(version, "order").validate(json.loads(writing.order(header, order, profile)))
+    schema(version, "instantActions").validate(json.loads(writing.instant_actions(header, [action], profile)))
 
 
 def test_the_schema_of_2_0_takes_no_instant_action_without_its_second_name():
