@@ -147,12 +147,11 @@ def rewritten(archive: Path, change: Callable[[dict], None], *, member: str = ""
     return target
 
 
-def as_they_were(manifest: dict) -> dict[str, list[str]]:
+def as_they_were(manifest: dict) -> None:
     """Its migrations become those of before they were squashed."""
     for (app, name), squash in MigrationLoader(None).replacements.items():
         names = manifest["migrations"][app]
         names[:] = sorted({*names, *(old for _, old in squash.replaces)} - {name})
-    return manifest["migrations"]
 
 
 def test_a_backup_of_before_the_migrations_were_squashed_is_one_of_today(archive, manage):
@@ -169,15 +168,29 @@ UNION ALL SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid), '
 UNION ALL SELECT '', sequencename, data_type::text, '', '', '' FROM pg_sequences WHERE schemaname = 'public'"""
 
 
-def test_a_backup_of_an_older_version_is_restored_and_migrated_to_the_tables_of_today(archive, empty, manage):
-    """The last one of missions before the squash changes no column, so that a file of today stands for one of before it."""
-    old = rewritten(archive, lambda manifest: as_they_were(manifest)["missions"].pop())
+def test_a_backup_of_an_older_version_is_restored_and_migrated(archive, empty, manage):
+    """The last migration of admin changes no column, so that a file of today stands for one of before it."""
+    old = rewritten(archive, lambda manifest: manifest["migrations"]["admin"].pop())
     result = manage("restore", old)
     assert result.returncode == 0, result.stderr
     assert "All invariants hold." in result.stdout
     assert "[ ]" not in manage("showmigrations").stdout
     with psycopg.connect(empty) as there:
         assert there.execute("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'drover%'").fetchone()[0] > 5
+
+
+def in_the_middle(manifest: dict) -> None:
+    """A site without rows, from before the last of the migrations of missions that were squashed."""
+    manifest["tables"] = []
+    for (app, _), squash in MigrationLoader(None).replacements.items():
+        manifest["migrations"][app] = [name for _, name in squash.replaces]
+    manifest["migrations"]["missions"].pop()
+
+
+def test_one_from_the_middle_of_what_was_squashed_goes_step_by_step_to_the_tables_of_today(archive, empty, manage):
+    result = manage("restore", rewritten(archive, in_the_middle))
+    assert result.returncode == 0, result.stderr
+    with psycopg.connect(empty) as there:
         step_by_step = set(there.execute(TABLES))
     with connection.cursor() as cursor:
         cursor.execute(TABLES)
