@@ -17,7 +17,7 @@ SEEDS = range(FIRST, FIRST + COUNT)
 def results():
     """Seed → its line. One site for all: starting one takes longer than a schedule."""
     command = [sys.executable, "-m", "tests.chaos.soak", "--seed", str(FIRST), "--count", str(COUNT), "--keep-going"]
-    done = subprocess.run(command, cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=1200)
     sys.stderr.write(done.stderr)  # shown with what fails
     return {line["seed"]: line for line in map(json.loads, done.stdout.splitlines())}
 
