@@ -5,15 +5,18 @@ import random
 import time
 from contextlib import suppress
 from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from telemetry import protocol
-from telemetry.drivers.contract import Complaint
+from telemetry.drivers.contract import Complaint, Dispatch, Heard, Place, Say, Send, Spec, Step, Tell, Wanted
 from telemetry.drivers.vda5050 import meaning, reading
 from telemetry.drivers.vda5050.picture import Connection, Factsheet, Picture, Visualization
 from telemetry.drivers.vda5050.profile import Profile
+from telemetry.drivers.vda5050.topics import VDA5050
 from tests.telemetry.vda5050 import recorded
 from tests.telemetry.vda5050.words import MESSAGES, raw
 
@@ -40,6 +43,15 @@ TEXTS = [
     b'{"connectionState":"' + b"ONLINE" * 30_000 + b'"}', b'{"protocolFeatures":{"agvActions":[' + b"{}," * 80_000 + b"{}]}}",
     "{\"orderId\":\"\u0130\"}".encode(), "{\"orderId\":\"x\"}".encode("utf-16"), b'\xef\xbb\xbf{"orderId":"x"}',
 ]  # fmt: skip
+
+
+NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
+
+
+def talk(name):
+    begun = VDA5050().converse(Spec(id=f"RB-{name}", address=f"acme/{name}", profile=Profile()))
+    list(begun.begun(1, {}, NOW))
+    return begun
 
 
 def places(value, path=()):
@@ -166,6 +178,35 @@ def test_nothing_escapes_and_all_is_counted(part):
     assert all(name.replace(".", "").isalpha() for name in fields), fields  # the standard's own, so they can be counted
     assert slowest < MOST_S
     assert read(good) == before
+
+
+@pytest.mark.parametrize("part", READ)
+def test_a_conversation_survives_it_and_the_robot_beside_it_hears_nothing_of_it(part):
+    """On a mission, so that states are looked at for receipts. Whatever it says fits the protocol."""
+    step = Step(number=1, command="navigate", params={"place": "A"}, timeout_s=60, place=Place(name="A", x=1, y=2))
+    dispatch = Dispatch(mission=UUID(int=7), dispatch_no=1, title="", steps=(step,))
+    victim, neighbour, now = talk("1"), talk("2"), NOW
+    good = Heard(part="state", payload=raw(MESSAGES["state"]), at=NOW)
+    expected = list(talk("2").hear(good, Wanted()))
+    counted = 0
+    for payload in payloads(part, samples()[part]):
+        payload = payload.replace(b'"o7"', f'"{dispatch.mission}.1.1.1"'.encode())  # its own order
+        now += timedelta(seconds=1)
+        effects = list(victim.hear(Heard(part=part, payload=payload, at=now), Wanted(dispatch=dispatch)))
+        counted += any(isinstance(effect, Complaint) for effect in effects)
+        for effect in (*effects, *victim.step(Wanted(dispatch=dispatch), now)):
+            if isinstance(effect, Say):
+                msgspec.convert(effect.data, protocol.TYPES[effect.type].data)
+            elif isinstance(effect, Tell):
+                msgspec.convert({"x": 0.0, "y": 0.0, "theta": 0.0} | effect.facts, protocol.Telemetry)
+            elif isinstance(effect, Send):
+                json.loads(effect.payload)
+    assert counted > 50
+    assert list(neighbour.hear(good, Wanted())) == expected
+    later = Heard(part="state", payload=good.payload, at=now + timedelta(seconds=1))
+    assert [e for e in victim.hear(later, Wanted()) if isinstance(e, Tell)] == [
+        e for e in expected if isinstance(e, Tell)
+    ]
 
 
 @pytest.mark.parametrize("part", ["state", "connection", "visualization"])
