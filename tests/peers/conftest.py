@@ -5,15 +5,18 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from fleet.tether import tied
 from tests.chaos.conftest import environment, manage, start_worker, web  # noqa: F401
 from tests.eventually import eventually
+from tests.peers.cable import Cable
 from tests.tools import tool
 
 ROBOTS = Path(__file__).parent / "robots"
@@ -76,6 +79,13 @@ def broker(tmp_path) -> Iterator[Process]:
     broker.kill()
 
 
+@pytest.fixture
+def cable(broker) -> Iterator[Cable]:
+    cable = Cable(broker.port)
+    yield cable
+    cable.end()
+
+
 @pytest.fixture(scope="session")
 def foreign() -> Path:
     """robots/robot.js with the packages that it needs, installed once."""
@@ -104,3 +114,17 @@ def robots(foreign, broker, tmp_path):
     yield start
     for process in started:
         process.kill()
+
+
+@pytest.fixture
+def gateway(environment, broker, tmp_path):  # noqa: F811
+    """`manage.py gateway` on this test's stores."""
+    log = tmp_path / "gateway.log"
+    gateway = Process(
+        [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), "gateway"], log, lambda: True,
+        env=environment | {"MQTT_URL": broker.url}, cwd=settings.BASE_DIR,
+    )  # fmt: skip
+    gateway.start()
+    yield gateway
+    gateway.kill()
+    assert "Traceback" not in log.read_text(), log.read_text()[-5000:]
