@@ -47,9 +47,10 @@ class Cable:
         try:
             there = socket.create_connection(("127.0.0.1", self._to_port), 2)
         except OSError:
-            return here.close()
-        watch.register(here, selectors.EVENT_READ, there)
-        watch.register(there, selectors.EVENT_READ, here)
+            here.close()
+        else:
+            watch.register(here, selectors.EVENT_READ, there)
+            watch.register(there, selectors.EVENT_READ, here)
 
     def _pass_on(self, watch: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
         here, there = key.fileobj, key.data
