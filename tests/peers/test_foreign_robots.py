@@ -24,6 +24,7 @@ from tests.peers.scenarios import Story, play
 pytestmark = [pytest.mark.processes, pytest.mark.django_db(transaction=True)]
 
 TIME_LAPSE = 4  # of the robots, whose actions take 5 s and who drive 2 m/s
+CALM = {"timeLapse": 1}
 HANDLING = {"stationType": "floor", "loadType": "EPAL"}  # these robots pick and drop nothing without it
 
 
@@ -58,13 +59,17 @@ class Hall:
         )  # fmt: skip
         self.missions: list[UUID] = []
 
-    def robot(self, serial: str, over: dict[str, str] | None = None, **config: Any) -> "Peer":
-        """Enrolled, and its process started; `over`: another way to the broker."""
+    def robot(self, serial: str, process: dict[str, Any] | None = None, **config: Any) -> "Peer":
+        """Enrolled, and its process started. Both are told in robots/robot.js: `config` of a robot, `process` of all in it."""
         fleet_actions.enrol_robot(
             id=f"V-{serial}", name=f"Foreign {serial}", site=self.site, brand=self.brand, address=f"coatyio/{serial}",
             by=SYSTEM,
         )  # fmt: skip
-        return Peer(self, f"V-{serial}", self._start([{"serial": serial} | config], timeLapse=TIME_LAPSE, **over or {}))
+        return Peer(
+            self,
+            f"V-{serial}",
+            self._start([{"serial": serial} | config], **{"timeLapse": TIME_LAPSE} | (process or {})),
+        )
 
 
 class Peer:
@@ -88,11 +93,11 @@ class Peer:
 
     def moves(self) -> bool:
         """By what it tells of itself."""
-        facts = snapshots.read([self.id]).get(self.id)
+        facts = snapshots.last_known([self.id]).get(self.id)
         return facts is not None and bool(facts.speed)
 
     def stands(self) -> bool:
-        facts = snapshots.read([self.id]).get(self.id)
+        facts = snapshots.last_known([self.id]).get(self.id)
         return facts is not None and facts.speed == 0
 
 
@@ -136,7 +141,7 @@ def everything(hall: Hall) -> Story:
 
 
 def paused_and_resumed(hall: Hall) -> Story:
-    peer = hall.robot("0002")
+    peer = hall.robot("0002", CALM)
     yield "it is online", peer.is_online
     mission = peer.give("Pause", FAR)
     yield "it drives", lambda: step(mission) == 1 and peer.moves()
@@ -149,7 +154,7 @@ def paused_and_resumed(hall: Hall) -> Story:
 
 
 def cancelled_mid_drive(hall: Hall) -> Story:
-    peer = hall.robot("0003")
+    peer = hall.robot("0003", CALM)
     yield "it is online", peer.is_online
     mission = peer.give("Cancel while it drives", FAR)
     yield "it drives", lambda: step(mission) == 1 and peer.moves()
@@ -171,7 +176,7 @@ def cancelled_mid_action(hall: Hall) -> Story:
 
 
 def stopped_and_released(hall: Hall) -> Story:
-    peer = hall.robot("0005")
+    peer = hall.robot("0005", CALM)
     yield "it is online", peer.is_online
     mission = peer.give("Stop", FAR)
     yield "it drives", lambda: step(mission) == 1 and peer.moves()
@@ -210,7 +215,7 @@ def frozen_for(seconds: float, serial: str) -> Callable[[Hall], Story]:
 
 
 def killed(hall: Hall) -> Story:
-    peer = hall.robot("0009")
+    peer = hall.robot("0009", CALM)
     yield "it is online", peer.is_online
     mission = peer.give("Killed", FAR)
     yield "it drives", lambda: step(mission) == 1 and peer.moves()
@@ -260,7 +265,7 @@ def nothing_is_doubled(hall: Hall) -> None:
 @pytest.fixture
 def travelling(hall):
     """Four robots on a long way."""
-    peers = [hall.robot(f"01{n:02}") for n in range(4)]
+    peers = [hall.robot(f"01{n:02}", CALM) for n in range(4)]
     eventually(lambda: all(peer.is_online() for peer in peers), 20, "all are online")
     missions = [peer.give("Long way", FAR) for peer in peers]
     eventually(lambda: all(step(mission) >= 1 for mission in missions), 20, "all have begun")
@@ -296,7 +301,7 @@ def test_the_broker_is_restarted_on_the_way(hall, broker, travelling):
 
 def test_the_network_is_gone_for_a_while(hall, cable):
     """The robot drives on; what it did meanwhile is read off its next state."""
-    peer = hall.robot("0200", {"broker": cable.url})
+    peer = hall.robot("0200", CALM | {"broker": cable.url})
     eventually(peer.is_online, 20, "it is online")
     mission = peer.give("Through the hole", FAR)
     eventually(lambda: step(mission) == 1 and peer.moves(), 20, "it drives")
