@@ -17,8 +17,8 @@ help:  ## this list
 
 setup: $(VENV)/run.stamp  ## the environment only (.venv with everything that Drover runs on)
 
-run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER_PORT, DROVER_ROBOTS, DROVER_VAR set it up; RESTORE=file begins with a backup
-	@exec $(PY) manage.py run $(if $(RESTORE),--restore "$(RESTORE)")
+run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER_PORT, DROVER_ROBOTS, DROVER_VAR set it up; RESTORE=file begins with a backup, ROBOTS=vda with robots that others wrote
+	@exec $(PY) manage.py run $(if $(RESTORE),--restore "$(RESTORE)") $(if $(ROBOTS),--robots "$(ROBOTS)")
 
 test: test-quick test-processes  ## all tests
 

@@ -27,6 +27,7 @@ from fleet.people import grant_access
 from fleet.site_actions import add_place, create_site
 from missions.actions import draft_mission, queue_mission
 from missions.models import QUEUED, RUNNING, Mission, State
+from telemetry.simulator import foreign_robots
 from telemetry.simulator.memory import MEMORIES, file_of
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ BRANDS: dict[str, tuple[list[str], dict[str, int]]] = {
         {"suspect_after_s": 9, "offline_after_s": 30, "abandon_after_s": 180, "charge_below_pct": 35},
     ),
 }
+FOREIGN_BRAND = "Virtual AGV"
 LOADS = ("pallet 7", "a crate of bolts", "two boxes", "the spare wheel", "sample 12", "a roll of film")
 REST_S = (10.0, 60.0)  # between two missions of one robot
 LINE_UP_S, IN_LINE = 15.0, 3  # how often, and how many missions at most wait for robots that are busy
@@ -78,8 +80,11 @@ LATER = timedelta(minutes=5)
 LOW_BATTERY, ENOUGH_BATTERY = 30.0, 80.0  # per cent
 
 
-def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str]) -> None:
-    """Make what is missing, and exactly `count` simulated robots in service. `passwords`: role → first password."""
+def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str], foreign: int = 0) -> None:
+    """Make what is missing, and exactly `count` simulated robots in service, with `foreign` more that others wrote.
+
+    `passwords`: role → first password.
+    """
     sites = [_site(name, places) for name, places in SITES.items()]
     brands = [_brand(name, *row) for name, row in BRANDS.items()]
     for role, password in passwords.items():
@@ -91,9 +96,27 @@ def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str]) -> N
         robot = _robot(robot_id, sites[index % len(sites)], brands[index % len(brands)], file.parent / MEMORIES)
         if robot.retired_at is None:
             robots.append(_simulated(robot, tokens.get(robot_id, ""), index))
-    for robot in Robot.objects.filter(id__regex=r"^RB-\d{3,}$", retired_at=None).exclude(id__in=numbers):
+    strangers = [_foreign(f"VA-{n:03}", sites[n % len(sites)]) for n in range(1, foreign + 1)]
+    kept = [*numbers, *(stranger["serial"] for stranger in strangers)]
+    for robot in Robot.objects.filter(id__regex=r"^(RB|VA)-\d{3,}$", retired_at=None).exclude(id__in=kept):
         _retire_ours(robot)
-    write_private(file, json.dumps({"url": url, "robots": robots}, indent=1))
+    write_private(file, json.dumps({"url": url, "robots": robots, "foreign": strangers}, indent=1))
+
+
+def _foreign(robot_id: str, site: Site) -> dict[str, Any]:
+    """A virtual robot of vda-5050-lib, enrolled under its serial number: what its process needs to know."""
+    brand = Brand.objects.filter(name=FOREIGN_BRAND).first() or create_brand(
+        FOREIGN_BRAND, driver="vda5050", profile=foreign_robots.PROFILE, capabilities=foreign_robots.CAPABILITIES,
+        suspect_after_s=35, offline_after_s=65, charge_below_pct=30, by=DEMO,
+    )  # fmt: skip
+    address = f"{foreign_robots.MANUFACTURER}/{robot_id}"
+    number = int(robot_id.removeprefix("VA-"))
+    if _in_service(robot_id) is None:
+        enrol_robot(id=robot_id, name=f"Virtual {number}", site=site, brand=brand, address=address, by=DEMO)
+    places = list(Place.objects.filter(site=site).order_by("id"))
+    at = places[number % len(places)] if places else None
+    here = {"x": at.x, "y": at.y, "theta": at.theta} if at else {}
+    return {"serial": robot_id, "battery": 40 + 50 * number % 60} | here
 
 
 def _site(name: str, places: Mapping[str, tuple[float, float, float]]) -> Site:
@@ -122,12 +145,18 @@ def _user(role: str, password: str) -> None:
 
 def _robot(robot_id: str, site: Site, brand: Brand, memories: Path) -> Robot:
     """The robot, enrolled if it is new and back in service if the demo itself had retired it."""
-    robot = Robot.objects.filter(pk=robot_id).first()
+    robot = _in_service(robot_id)
     if robot is None:
         file_of(memories, robot_id).unlink(missing_ok=True)  # of a site whose database is gone
         name = f"{brand.name.split()[0]} {int(robot_id.removeprefix('RB-'))}"
         return enrol_robot(id=robot_id, name=name, site=site, brand=brand, by=DEMO)
-    if robot.retired_at is not None and _last_actor(robot_id, "robot.retired") == DEMO.actor_name:
+    return robot
+
+
+def _in_service(robot_id: str) -> Robot | None:
+    """The robot, if there is one; back in service if the demo itself had retired it."""
+    robot = Robot.objects.filter(pk=robot_id).first()
+    if robot is not None and robot.retired_at and _last_actor(robot_id, "robot.retired") == DEMO.actor_name:
         reinstate_robot(robot_id, by=DEMO)
         robot.retired_at = None
     return robot
@@ -161,6 +190,15 @@ def _simulated(robot: Robot, token: str, index: int) -> dict[str, Any]:
         "transport": "http" if index % 6 == 5 else "ws",
         "start": places[index // len(SITES) % len(places)]["name"] if places else "",
     }
+
+
+def names(file: Path) -> list[str]:
+    """Ids of all robots of the demo, as `make` noted them."""
+    try:
+        noted = json.loads(file.read_text())
+        return [*(robot["id"] for robot in noted["robots"]), *(r["serial"] for r in noted.get("foreign", ()))]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def known_tokens(file: Path) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """A real broker, and robots that were written by others; Node and Mosquitto come from the machine (tests/tools.py)."""
 
-import json
-import os
 import signal
 import socket
 import subprocess
@@ -13,13 +11,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from fleet import foreign
 from fleet.tether import tied
+from telemetry.simulator import foreign_robots
 from tests.chaos.conftest import environment, manage, start_worker, web  # noqa: F401
 from tests.eventually import eventually
 from tests.peers.cable import Cable
 from tests.tools import tool
-
-ROBOTS = Path(__file__).parent / "robots"
 
 
 class Process:
@@ -68,7 +66,7 @@ def broker(tmp_path) -> Iterator[Process]:
         port = taken.getsockname()[1]
     settings = tmp_path / "mosquitto.conf"
     settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 100\n")
-    program = os.environ.get("MOSQUITTO") or tool("mosquitto", "/usr/sbin/mosquitto")
+    program = foreign.program("mosquitto") or tool("mosquitto")
     broker = Process(
         [program, "-c", str(settings)], tmp_path / "mosquitto.log",
         lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None,
@@ -87,26 +85,26 @@ def cable(broker) -> Iterator[Cable]:
 
 
 @pytest.fixture(scope="session")
-def foreign() -> Path:
-    """robots/robot.js with the packages that it needs, installed once."""
-    tool("node")
-    if not (ROBOTS / "node_modules" / "vda-5050-lib").exists():
-        done = subprocess.run(
-            [tool("npm"), "ci", "--no-audit", "--no-fund"], cwd=ROBOTS, capture_output=True, text=True, timeout=180
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    return ROBOTS / "robot.js"
+def packages(tmp_path_factory) -> Path:
+    """Folder with what foreign robots need, installed once."""
+    folder: Path = tmp_path_factory.mktemp("foreign")
+    foreign_robots.install(tool("npm"), folder)
+    return folder
 
 
 @pytest.fixture
-def robots(foreign, broker, tmp_path):
-    """robots([{"serial": "0001", "x": 0, "y": 0}], timeLapse=5) → Process of foreign robots, ready; see robot.js."""
+def robots(packages, broker, tmp_path):
+    """robots([{"serial": "0001", "x": 0, "y": 0}], timeLapse=5) → Process of foreign robots, ready; see
+    telemetry/simulator/foreign/robot.js."""
     started: list[Process] = []
 
     def start(robots: list[dict[str, Any]], **config: Any) -> Process:
         log = tmp_path / f"robots-{len(started)}.log"
         config = {"broker": broker.url, "robots": robots} | config
-        process = Process([tool("node"), str(foreign), json.dumps(config)], log, lambda: "ready" in log.read_text())
+        process = Process(
+            foreign_robots.command(tool("node"), config), log, lambda: "ready" in log.read_text(),
+            env=foreign_robots.environment(packages),
+        )  # fmt: skip
         started.append(process)
         process.start()
         return process

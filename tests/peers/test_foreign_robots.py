@@ -16,6 +16,7 @@ from fleet.models import Event, Hold, Robot, Site
 from missions import actions, invariants
 from missions.models import FINAL, DeadLetter, Mission
 from telemetry import snapshots
+from telemetry.simulator import foreign_robots
 from tests.actors import SYSTEM
 from tests.eventually import eventually
 from tests.peers.conftest import Process
@@ -25,7 +26,6 @@ pytestmark = [pytest.mark.processes, pytest.mark.django_db(transaction=True)]
 
 TIME_LAPSE = 4  # of the robots, whose actions take 5 s and who drive 2 m/s
 CALM = {"timeLapse": 1}
-HANDLING = {"stationType": "floor", "loadType": "EPAL"}  # these robots pick and drop nothing without it
 
 
 def drive(place: str, **more: Any) -> dict[str, Any]:
@@ -53,14 +53,14 @@ class Hall:
     def __init__(self, site: Site, start_robot: Callable[..., Process]) -> None:
         self.site, self._start = site, start_robot
         self.brand = create_brand(
-            "Coaty", driver="vda5050", capabilities=["navigate", "pick", "drop", "wait", "charge"],
-            profile={"parameters": {"pick": HANDLING, "drop": HANDLING}, "keepalive_s": 30},
+            "Coaty", driver="vda5050", capabilities=foreign_robots.CAPABILITIES,
+            profile=foreign_robots.PROFILE,
             suspect_after_s=35, offline_after_s=65, by=SYSTEM,
         )  # fmt: skip
         self.missions: list[UUID] = []
 
     def robot(self, serial: str, process: dict[str, Any] | None = None, **config: Any) -> "Peer":
-        """Enrolled, and its process started. Both are told in robots/robot.js: `config` of a robot, `process` of all in it."""
+        """Enrolled, and its process started. Both are told in foreign/robot.js: `config` of a robot, `process` of all in it."""
         fleet_actions.enrol_robot(
             id=f"V-{serial}", name=f"Foreign {serial}", site=self.site, brand=self.brand, address=f"coatyio/{serial}",
             by=SYSTEM,

@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from fleet import claim, embedded, keys, trouble
+from fleet import claim, embedded, foreign, keys, trouble
 from fleet.console import Console, complain
 from fleet.supervisor import Failed, Program, Supervisor
 from fleet.tether import tie
@@ -32,7 +32,11 @@ class Command(BaseCommand):
             "--restore", type=Path, metavar="FILE", help="Begin with this backup; only with a DROVER_VAR that is new."
         )
 
-    def handle(self, *, restore: Path | None, **options: Any) -> None:
+        parser.add_argument(
+            "--robots", choices=foreign.KINDS, help="Robots that others wrote, over MQTT; needs Node and Mosquitto."
+        )
+
+    def handle(self, *, restore: Path | None, robots: str | None, **options: Any) -> None:
         if restore and not restore.is_file():
             complain(f"There is no backup {restore}.")
             sys.exit(1)
@@ -41,7 +45,8 @@ class Command(BaseCommand):
         console = Console()
         try:
             with asyncio.Runner() as runner:
-                runner.run(Site(settings.VAR, console, restore and restore.resolve()).run())
+                site = Site(settings.VAR, console, restore and restore.resolve(), foreign_robots=bool(robots))
+                runner.run(site.run())
         except Trouble as exc:
             console.close()
             complain(str(exc))
@@ -52,9 +57,12 @@ class Command(BaseCommand):
 class Site:
     """One running copy."""
 
-    def __init__(self, var: Path, console: Console, restore: Path | None = None) -> None:
+    def __init__(
+        self, var: Path, console: Console, restore: Path | None = None, *, foreign_robots: bool = False
+    ) -> None:
         self.var = var
         self.restore = restore
+        self.foreign_robots = foreign_robots
         self.console = console
         self.stopping = asyncio.Event()
 
@@ -106,6 +114,9 @@ class Site:
 
     async def _start(self, supervisor: Supervisor, secrets: dict[str, str], listener: socket.socket) -> None:
         self.console.say(f"starting; everything is kept in {self.var}")
+        if self.foreign_robots and (lacks := foreign.missing()):
+            self.console.say(lacks)
+            self.foreign_robots = False
         await asyncio.gather(
             self._stores(supervisor), supervisor.once("static", *MANAGE, "collectstatic", "--noinput", "-v0")
         )
@@ -118,21 +129,20 @@ class Site:
             tier=WEB_TIER, ready=self._web_answers, pass_fds=[fd], cwd=str(settings.BASE_DIR),
         )  # fmt: skip
         worker = Program("worker", [*MANAGE, "worker"], tier=WORK_TIER, ready=self._worker_works, stop_within_s=1.5)
+        ours = ("foreign_robots",) if self.foreign_robots else ("robots", "--count", str(settings.ROBOTS))
         robots = Program(
-            "robots", [*MANAGE, "robots", "--count", str(settings.ROBOTS), "--speed-up", str(settings.SPEED_UP)],
-            tier=WORK_TIER, vital=False, stop_within_s=1.5,
+            "robots", [*MANAGE, *ours, "--speed-up", str(settings.SPEED_UP)], tier=WORK_TIER, vital=False,
+            stop_within_s=1.5,
         )  # fmt: skip
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
         followers = Program("followers", [*MANAGE, "followers"], tier=WORK_TIER, vital=False, stop_within_s=1.5)
         gateway = Program("gateway", [*MANAGE, "gateway"], tier=WORK_TIER, vital=False, stop_within_s=1.5)
         up = [supervisor.start(web), supervisor.start(worker)]
-        await supervisor.once("demo", *MANAGE, "demo")
+        if supervisor.env.get("MQTT_URL"):
+            up.append(supervisor.start(gateway))
+        await supervisor.once("demo", *MANAGE, "demo", *(["--foreign"] if self.foreign_robots else []))
         await asyncio.gather(*up)
-        rest = (
-            (gateway, supervisor.env.get("MQTT_URL")), (followers, True), (robots, settings.ROBOTS),
-            (demo, settings.DEMO_MISSIONS),
-        )  # fmt: skip
-        for program, wanted in rest:
+        for program, wanted in ((followers, True), (robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)):
             if wanted:
                 supervisor.start(program)
         self._announce(secrets)
@@ -150,6 +160,9 @@ class Site:
             if variable not in os.environ:
                 supervisor.env[variable], program = embedded.valkey(name, self.var, durable=durable)
                 starts.append(supervisor.start(program))
+        if self.foreign_robots and "MQTT_URL" not in os.environ:
+            supervisor.env["MQTT_URL"], broker = foreign.broker(self.var)
+            starts.append(supervisor.start(broker))
         keys.write(
             self.var / "environment",
             {name: supervisor.env[name] for name in ("DATABASE_URL", "REDIS_URL", "LIVE_REDIS_URL", "SECRET_KEY")},

@@ -22,6 +22,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--keep", action="store_true", help="do not make anything; keep missions coming")
         parser.add_argument("--robots", type=int, default=settings.ROBOTS, help="how many are simulated")
+        parser.add_argument("--foreign", action="store_true", help="as many that others wrote, in their stead")
         parser.add_argument("--seed", type=int, default=1)
         parser.add_argument("--speed-up", type=float, default=settings.SPEED_UP)
 
@@ -29,12 +30,13 @@ class Command(BaseCommand):
         startup.check()
         file = settings.VAR / "robots.json"
         if options["keep"]:
-            robots = list(demo.known_tokens(file))
-            self._keep(demo.Traffic(robots, seed=options["seed"], speed_up=options["speed_up"]))
+            self._keep(demo.Traffic(demo.names(file), seed=options["seed"], speed_up=options["speed_up"]))
             return
         secrets = keys.load(settings.VAR)
+        count, foreign = (0, options["robots"]) if options["foreign"] else (options["robots"], 0)
         demo.make(
-            options["robots"],
+            count,
+            foreign=foreign,
             url=f"ws://127.0.0.1:{settings.PORT}/robot/v1/ws",
             file=file,
             passwords={user: secrets[f"{user.upper()}_PASSWORD"] for user in keys.USERS},
