@@ -10,6 +10,7 @@ PY := $(BIN)/python
 WAITING := tests/browser tests/run  # real processes, which wait now and then: three files at a time keep two cores busy
 SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
 PROVEN := $(addprefix tests/chaos/test_,buffered.py storm.py flood.py followers_away.py disk_full_is_named.py)  # on demand
+FOREIGN := tests/peers  # robots that others wrote
 KILLED := tests/chaos tests/bench  # what is killed, or measured for its shape
 
 help:  ## this list
@@ -23,10 +24,11 @@ run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER
 test: test-quick test-processes  ## all tests
 
 test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in parallel
-	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(KILLED))
+	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(FOREIGN) $(KILLED))
 
 test-processes: $(VENV)/dev.stamp
 	@$(PY) -m pytest -q -n 3 --dist loadfile $(WAITING)
+	@$(PY) -m pytest -q -n 2 --dist loadfile $(FOREIGN)
 	@$(PY) -m pytest -q -n 2 $(SEEDED)
 	@$(PY) -m pytest -q -n 2 --dist loadfile $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(PROVEN))
 
