@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.utils.text import Truncator
 
+from fleet import abilities
 from fleet.access import at_sites
 from fleet.models import OfflinePolicy, Place, Robot, Site
 from missions.command_types import TYPES
@@ -48,13 +49,18 @@ class Choices:
     missions: dict[UUID, tuple[int, str]]  # those that others may come after: site and words
     usual: dict[str, dict[str, Any]]  # of the brand of each robot: times and policy
 
-    def capabilities(self, site_id: int | None, robot_id: str) -> list[str]:
+    def capabilities(self, site_id: int | None, robot_id: str) -> frozenset[str]:
         """What the chosen robot can do; of no robot what any robot of the site can do; of no site everything."""
-        if robot_id in self.robots:
-            return self.robots[robot_id].can
+        if robot_id in self.facts:
+            return self.facts[robot_id].capabilities
         if site_id is None:
-            return list(TYPES)
-        return sorted({command for r in self.robots.values() if r.site_id == site_id for command in r.can})
+            return frozenset(TYPES)
+        return abilities.together(r.capabilities for r in self.facts.values() if r.site_id == site_id)
+
+    def whose(self, robot_id: str) -> str:
+        """The name of the chosen robot, if it says itself what it can do."""
+        robot = self.facts.get(robot_id)
+        return robot.name if robot is not None and robot.own_word else ""
 
     def grouped_robots(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """For a select: those who are free first. With several sites each says where it works."""
@@ -69,7 +75,7 @@ class Choices:
         first = next((s["params"]["place"] for s in steps if s["params"].get("place")), "")
         place = Place.objects.filter(site=site_id, name=first).first() if first else None
         mission = MissionFacts(
-            "", "", site_id, commands=frozenset(s["command"] for s in steps),
+            "", "", site_id, commands=frozenset(abilities.needed(s["command"], s["params"]) for s in steps),
             first_place=(place.x, place.y) if place else None,
         )  # fmt: skip
         if robot := self.facts.get(robot_id):
@@ -146,4 +152,4 @@ def _choice(robot: RobotFacts) -> RobotChoice:
     reason = robot_obstacle(robot, MissionFacts("", "", robot.site_id))
     battery = f", {robot.battery:.0f} %" if robot.battery is not None else ""
     says = Truncator(reason.text).chars(120) if reason else f"{robot.name}: free{battery}"
-    return RobotChoice(robot.id, robot.name, robot.site_id, sorted(robot.capabilities), says, reason is None)
+    return RobotChoice(robot.id, robot.name, robot.site_id, abilities.types(robot.capabilities), says, reason is None)

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from fleet.abilities import cannot_words, missing, needed, words
+
 MAX_TEXT = 200
 MAX_ARGS_BYTES = 4096
 MAX_ARGS_DEPTH = 8
@@ -158,26 +160,40 @@ TYPES: dict[str, CommandType] = {
 
 
 def validate(
-    command: str, params: dict[str, Any], *, places: Collection[str], capabilities: Collection[str]
+    command: str,
+    params: dict[str, Any],
+    *,
+    places: Collection[str],
+    capabilities: Collection[str],
+    whose: str = "",
 ) -> dict[str, Any]:
     """The parameters as they are stored: complete, typed, bounded. Raises `Invalid` naming the field.
 
-    `places` are the names on the mission's site, `capabilities` the command types that the robot's brand can do.
+    `places` are the names on the mission's site, `capabilities` what the robot can do (fleet/abilities.py);
+    `whose`: name of the robot, where it says that itself.
     """
     known = TYPES.get(command) if isinstance(command, str) else None
     if known is None:
         raise Invalid("command", f"Choose one of {', '.join(TYPES)}.")
-    if command not in capabilities:
-        can = ", ".join(sorted(str(c) for c in capabilities)) or "nothing yet"
-        raise Invalid("command", f"Robots of this brand cannot do {command}; they can do {can}.")
+    _check_ability(command, capabilities, whose)
     if not isinstance(params, dict):
         raise Invalid("params", "Must be an object.")
     typed = _typed(known, params)
+    _check_ability(needed(command, params), capabilities, whose, "name")
     place = getattr(typed, "place", "")
     if place and place not in places:
         raise Invalid("place", f"{place} is no place of this site. Choose one of the list.")
     stored: dict[str, Any] = msgspec.to_builtins(typed)
     return stored
+
+
+def _check_ability(need: str, able: Collection[str], whose: str, field: str = "command") -> None:
+    if not missing([need], able):
+        return
+    if whose:
+        raise Invalid(field, f"{whose} {cannot_words([need], able, True)}.")
+    what, can = need.replace(":", " "), words([str(a) for a in able])
+    raise Invalid(field, f"Robots of this brand cannot do {what}; they can do {can}.")
 
 
 def default_timeout_s(command: str, params: dict[str, Any], brand: Mapping[str, int] | None = None) -> int:

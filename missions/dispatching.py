@@ -72,8 +72,9 @@ def locked(known: RobotFacts, change: Change, ledger: Ledger) -> RobotFacts:
     """What was known of the robot, corrected by its locked row."""
     row = change.row
     holds = [hold for hold in change.children["holds"].values() if hold.released_at is None]
+    own = {"capabilities": frozenset(row.capabilities), "own_word": True} if row.capabilities is not None else {}
     return replace(
-        known, site_id=row.site_id, presence=row.presence, mode=row.mode, fault=row.fault, held=held_words(holds),
+        known, **own, site_id=row.site_id, presence=row.presence, mode=row.mode, fault=row.fault, held=held_words(holds),
         retired=row.retired_at is not None, running="another" if row.pk in ledger.running else "",
     )  # fmt: skip
 

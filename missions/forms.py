@@ -128,6 +128,7 @@ def bound(data: Any, choices: Choices, mission_id: UUID | None = None) -> tuple[
     kwargs = {
         "places": None if site is None else set(choices.places.get(site, ())),
         "capabilities": choices.capabilities(site, said.get("robot") or ""),
+        "whose": choices.whose(said.get("robot") or ""),
     }
     steps = StepFormSet(data, prefix=PREFIX, form_kwargs=kwargs)
     if steps.is_valid() and form.is_valid():

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 from django.utils import timezone
 
+from fleet import abilities
 from fleet.actions import Refused, kept_time, storable
 from fleet.models import ROBOT_ID, Brand, OfflinePolicy, Place, Robot, Site
 from missions import command_types, step_policy
@@ -53,11 +54,9 @@ def checked(
     site_id = site.pk if isinstance(site, Site) else site
     chosen = _checked_robot(robot, site_id)
     places = set(Place.objects.filter(site=site_id).values_list("name", flat=True))
-    if chosen:
-        brands = [chosen.brand]
-    else:
-        brands = list(Brand.objects.filter(robots__site=site_id, robots__retired_at=None).distinct())
-    done = [_checked_step(number, step, places, brands) for number, step in enumerate(steps, 1)]
+    who = _candidates(chosen, site_id)
+    done = [_checked_step(number, step, places, who) for number, step in enumerate(steps, 1)]
+    brands = [candidate.brand for candidate in who]
     fields = {
         "title": title, "site_id": site_id, "robot_id": chosen.pk if chosen else None,
         "priority": checked_priority(priority), "timeout_s": timeout_s or _mission_timeout_s(brands), "importance": str(importance),
@@ -147,22 +146,40 @@ def _checked_robot(robot: Robot | str | None, site_id: int) -> Robot | None:
     return chosen
 
 
+class Candidate(NamedTuple):
+    """Robots that are alike. `whose`: name of the one that says itself what it can."""
+
+    able: frozenset[str]
+    brand: Brand
+    whose: str = ""
+
+
+def _candidates(chosen: Robot | None, site_id: int) -> list[Candidate]:
+    """Who could get it: the robot that was chosen, else any of the site."""
+    if chosen is not None:
+        own = chosen.capabilities is not None
+        return [Candidate(abilities.of(chosen), chosen.brand, (chosen.name or chosen.pk) if own else "")]
+    alike = list(Robot.objects.filter(site=site_id, retired_at=None).values_list("brand", "capabilities").distinct())
+    brands = Brand.objects.in_bulk({brand for brand, _ in alike})
+    return [Candidate(frozenset(brands[b].capabilities if can is None else can), brands[b]) for b, can in alike]
+
+
 def _mission_timeout_s(brands: Iterable[Brand]) -> int:
     usual: int = Mission._meta.get_field("timeout_s").get_default()
     return max((brand.mission_timeout_s for brand in brands), default=usual)
 
 
-def _checked_step(number: int, step: dict[str, Any], places: set[str], brands: list[Brand]) -> dict[str, Any]:
-    capabilities = sorted({c for brand in brands for c in brand.capabilities})
+def _checked_step(number: int, step: dict[str, Any], places: set[str], who: list[Candidate]) -> dict[str, Any]:
+    able, whose = abilities.together(c.able for c in who), who[0].whose if len(who) == 1 else ""
     try:
         name = step.get("command", "")
-        params = command_types.validate(name, step.get("params", {}), places=places, capabilities=capabilities)
+        params = command_types.validate(name, step.get("params", {}), places=places, capabilities=able, whose=whose)
     except Invalid as error:
         raise Refused(f"Step {number}, {error.field}: {error.reason}") from error
     timeout_s = step.get("timeout_s") or max(
-        command_types.default_timeout_s(name, params, brand.step_timeouts)
-        for brand in brands
-        if name in brand.capabilities
+        command_types.default_timeout_s(name, params, candidate.brand.step_timeouts)
+        for candidate in who
+        if abilities.can(abilities.needed(name, params), candidate.able)
     )
     if not isinstance(timeout_s, int) or not 1 <= timeout_s <= MAX_TIMEOUT_S:
         raise Refused(f"Step {number}, timeout_s: From 1 to {MAX_TIMEOUT_S} seconds.")

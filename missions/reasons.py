@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from fleet.abilities import cannot_words, missing
 from fleet.faults import has_words
 from fleet.models import Mode, Presence
 from fleet.wording import clock
@@ -26,7 +27,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RobotFacts:
-    """What counts of a robot. `held`: its open holds in words; `running`: title of its mission; `load`: how many wait for it.
+    """What counts of a robot. `own_word`: it says itself what it can do. `held`: its open holds in words; `running`: title of its mission; `load`: how many wait for it.
 
     Battery (%) and pose (m) are None when nobody knows.
     """
@@ -35,6 +36,7 @@ class RobotFacts:
     name: str
     site_id: int
     capabilities: frozenset[str] = frozenset()
+    own_word: bool = False
     presence: str = Presence.ONLINE
     presence_since: datetime | None = None
     mode: str = Mode.IDLE
@@ -143,8 +145,8 @@ _ROBOT: tuple[
         "Choose a robot of the mission's site.",
     ),
     (
-        lambda r, m: not m.commands <= r.capabilities,
-        lambda r, m: f"cannot {' and '.join(sorted(m.commands - r.capabilities))}",
+        lambda r, m: bool(missing(m.commands, r.capabilities)),
+        lambda r, m: cannot_words(m.commands, r.capabilities, r.own_word),
         "Choose another robot.",
     ),
     (lambda r, m: r.id == m.not_robot, lambda r, m: "had it before", "Name it if it shall have it again."),
@@ -196,9 +198,11 @@ def nobody(mission: MissionFacts, candidates: Iterable[RobotFacts]) -> Reason | 
     why_not = [(robot, robot_obstacle(robot, mission)) for robot in sorted(candidates, key=lambda r: r.id)]
     if any(reason is None for _, reason in why_not):
         return None
-    able = [(robot, reason) for robot, reason in why_not if reason and mission.commands <= robot.capabilities]
+    able = [
+        (robot, reason) for robot, reason in why_not if reason and not missing(mission.commands, robot.capabilities)
+    ]
     if not able:
-        what = " and ".join(sorted(mission.commands))
+        what = " and ".join(sorted(command.replace(":", " ") for command in mission.commands))
         return Reason(f"No robot of its site can {what}", "Enrol one, or change the steps.")
     return Reason(f"No robot is free: {listed(reason.text for _, reason in able)}", "Run it and it waits for one.")
 

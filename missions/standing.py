@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from fleet import live
+from fleet import abilities, live
 from fleet.models import Hold, HoldKind, Place, Robot
 from fleet.wording import clock
 from missions.models import QUEUED, RUNNING, Dependency, Importance, Mission, OriginKind, State, Step
@@ -63,7 +63,7 @@ def standing(missions: Iterable[Mission], *, all_robots: bool = False) -> Standi
         ahead, behind = places.get(row.pk, (0, ""))
         found[row.pk] = MissionFacts(
             id=str(row.pk), title=row.title, site_id=row.site_id, state=row.state,
-            robot=robots.get(row.robot_id or ""), commands=frozenset(command for command, _ in mine),
+            robot=robots.get(row.robot_id or ""), commands=frozenset(abilities.needed(command, params) for command, params in mine),
             priority=row.priority, important=row.importance == Importance.IMPORTANT,
             dispatched=row.dispatched_at is not None, delivered=row.delivered_at is not None,
             stopping=row.stop_requested_at is not None, queued_at=row.queued_at, not_before=row.not_before,
@@ -87,8 +87,8 @@ def robot_facts(robot: Any, held: str) -> RobotFacts:
     """From a row with its brand; what others know of it is left open."""
     brand = robot.brand
     return RobotFacts(
-        id=robot.pk, name=robot.name or robot.pk, site_id=robot.site_id, capabilities=frozenset(brand.capabilities),
-        presence=robot.presence, presence_since=robot.presence_since, mode=robot.mode, fault=robot.fault,
+        id=robot.pk, name=robot.name or robot.pk, site_id=robot.site_id, capabilities=abilities.of(robot),
+        own_word=robot.capabilities is not None,        presence=robot.presence, presence_since=robot.presence_since, mode=robot.mode, fault=robot.fault,
         retired=robot.retired_at is not None, held=held, charge_below_pct=brand.charge_below_pct,
         charge_until_pct=brand.charge_until_pct,
     )  # fmt: skip

@@ -74,12 +74,12 @@ class StepForm(forms.Form):
     number = 0  # as people count them; 0 when the row counts for nothing
 
     def __init__(
-        self, *args: Any, places: Collection[str] | None, capabilities: list[str],
-        samples: Mapping[str, Any] | None = None, **kwargs: Any,
+        self, *args: Any, places: Collection[str] | None, capabilities: Collection[str],
+        samples: Mapping[str, Any] | None = None, whose: str = "", **kwargs: Any,
     ) -> None:  # fmt: skip
         """`samples`: in a template, what its `{parameters}` may be, to check with; inputs are text then."""
         super().__init__(*args, **kwargs)
-        self.places, self.capabilities, self.samples = places, capabilities, samples
+        self.places, self.capabilities, self.samples, self.whose = places, capabilities, samples, whose
         for name, spec in INPUTS.items():
             self.fields[name] = _field(spec if samples is None or spec.kind == "place" else replace(spec, kind="text"))
         self.fields |= policy_fields()
@@ -134,7 +134,9 @@ class StepForm(forms.Form):
             params = {s.name: self._value(s, said[s.name]) for s in known.inputs if said[s.name] not in (None, "")}
             tried = params if self.samples is None else fill(params, self.samples)
             places = {tried.get("place", "")} if self.places is None else self.places
-            checked = validate(known.name, tried, places=places, capabilities=self.capabilities)
+            checked = validate(
+                known.name, tried, places=places, capabilities=self.capabilities, whose=self.whose
+            )  # fmt: skip
             said["params"] = checked if self.samples is None else params
         except Invalid as error:
             self.add_error(error.field if error.field in self.fields else "command", error.reason)

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 
+from fleet import abilities
 from fleet.actions import Refused
 from missions.choices import Choices
 from missions.command_types import MAX_TEXT, MAX_TIMEOUT_S, TYPES
@@ -95,7 +96,7 @@ def bound(data: Any, choices: Choices) -> dict[str, Any]:
     places = choices.places.get(site or 0, [])
     samples = {p["name"]: _sample(p, places) for p in known}
     kwargs = {
-        "places": None if site is None else set(places), "capabilities": choices.capabilities(site, ""),
+        "places": None if site is None else set(places), "capabilities": abilities.types(choices.capabilities(site, "")),  # names of custom ones are samples
         "samples": samples,
     }  # fmt: skip
     return {

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import actions, drivers, faults, irregular, live, sending, setting_fields, work
+from fleet import abilities, actions, drivers, faults, irregular, live, sending, setting_fields, work
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
 from fleet.admin.csv_pages import SheetAdmin
@@ -206,6 +206,7 @@ class RobotAdmin(SheetAdmin):
         return {
             "said": robot_said(row, row.open_holds),
             **_faults(row, now),
+            "can": abilities.words(abilities.of(row)),
             "mode_word": MODES[row.mode].word,
             "link_word": presence_said(row).word,
             "holds": [(hold, hold_said(hold), ago(hold.since, now)) for hold in row.open_holds],

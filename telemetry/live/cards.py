@@ -230,6 +230,7 @@ def robot_facts(row: RobotRow, battery: float | None) -> RobotFacts:
     """What the queue's rule needs to know of a robot."""
     return RobotFacts(
         id=row.id, name=short(row.name, 60) or row.id, site_id=row.site, capabilities=frozenset(row.capabilities or ()),
+        own_word=row.own_word,
         presence=row.presence, presence_since=row.presence_since, mode=row.mode, fault=short(row.fault, 60),
         held=short(held_words(row.holds), 80), running=short(row.mission_title or "", 60) if row.mission else "",
         battery=battery, charge_below_pct=row.charge_below_pct, charge_until_pct=row.charge_until_pct or 100,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from django.db import connection
 
-from fleet.abilities import ABLE_SQL
+from fleet.abilities import ABLE_SQL, NEEDED_SQL
 from missions.models import OPEN_SQL, QUEUED_SQL, RUNNING_SQL, State
 
 LONG = 300  # characters of a text that a card can ever show
@@ -58,6 +58,7 @@ class RobotRow(msgspec.Struct):
     mission_attempt: int | None = None
     mission_retry_for: str | None = None
     safety: bool = False
+    own_word: bool = False
 
 
 class Waits(msgspec.Struct):
@@ -125,7 +126,7 @@ _ROBOTS = f"""
 SELECT 'robot', jsonb_build_object(
   'id', r.id, 'version', r.version, 'site', r.site_id, 'name', r.name, 'mode', r.mode, 'mode_since', r.mode_since,
   'presence', r.presence, 'presence_since', r.presence_since, 'fault', left(r.fault, {LONG}),
-  'safety', r.faults @> '[{{"kind": "safety"}}]', 'capabilities', {ABLE_SQL},
+  'safety', r.faults @> '[{{"kind": "safety"}}]', 'capabilities', {ABLE_SQL}, 'own_word', r.capabilities IS NOT NULL,
   'charge_below_pct', b.charge_below_pct, 'charge_until_pct', b.charge_until_pct,
   'holds', COALESCE((
     SELECT jsonb_agg(jsonb_build_object('number', h.number, 'kind', h.kind, 'why', left(h.why, {LONG}), 'by', h.by,
@@ -154,7 +155,7 @@ SELECT 'mission', jsonb_build_object(
   'robot', r.id, 'robot_name', r.name, 'robot_presence', r.presence, 'robot_presence_since', r.presence_since,
   'robot_retired', r.retired_at IS NOT NULL,
   'waits', CASE WHEN m.state = 'pending' AND m.dispatched_at IS NULL THEN jsonb_build_object(
-    'commands', COALESCE((SELECT jsonb_agg(DISTINCT n.command) FROM missions_step n WHERE n.mission_id = m.id), '[]'),
+    'commands', COALESCE((SELECT jsonb_agg(DISTINCT {NEEDED_SQL}) FROM missions_step n WHERE n.mission_id = m.id), '[]'),
     'important', m.importance = 'important', 'unapproved', m.needs_approval AND m.approved_at IS NULL,
     'not_before', CASE WHEN m.not_before > now() THEN m.not_before END,
     'after', COALESCE((
