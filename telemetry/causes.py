@@ -74,6 +74,9 @@ CAUSES: dict[str, Cause] = {
     "gateway_missing": Cause(
         CRITICAL, "No MQTT gateway runs, and {robots} robots talk over MQTT. Start `manage.py gateway`", "mqtt-is-away.md",
     ),
+    "driver_unusable": Cause(
+        CRITICAL, "{robots} not served: {why}", "robot-does-not-show-up.md",
+    ),
     "retained_command": Cause(
         CRITICAL, "Somebody left a command for {robot} on the MQTT broker, retained on {topic}: the robot is given it whenever it "
         "comes back. Drover never does so. Find out who, and take it away: mosquitto_pub -r -n -t '{topic}'", "mqtt-is-away.md",

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import redis
 from django.conf import settings
 from django.db import connection
+from django.db.models import Count
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -131,6 +132,15 @@ class Checks:
             holds |= found("gateway_missing", robots=robots)
         return holds
 
+    def drivers(self, now: datetime) -> Founds | None:
+        """Robots in service whose driver is not here: its package is missing, or cannot be used."""
+        lost = Robot.objects.filter(retired_at=None).exclude(brand__driver__in=registry.names())
+        holds: Founds = {}
+        for name, robots in lost.values_list("brand__driver").annotate(Count("pk")).order_by("brand__driver"):
+            ((cause, one),) = found("driver_unusable", robots=_are(robots), why=registry.why_not(name)).items()
+            holds[f"{cause}:{name}"] = one
+        return holds
+
     def outbox(self, now: datetime) -> Founds | None:
         ages = _column(
             "SELECT extract(epoch FROM clock_timestamp() - recorded_at)::float FROM fleet_event"
@@ -187,12 +197,17 @@ CHECKS: tuple[tuple[tuple[str, ...], Callable[[Checks, datetime], Founds | None]
     (("backlog",), Checks.backlog),
     (("worker_missing",), Checks.workers),
     (("broker_down", "gateway_missing"), Checks.gateways),
+    (("driver_unusable",), Checks.drivers),
     (("outbox",), Checks.outbox),
     (("follower_behind",), Checks.followers),
     (("clock",), Checks.clock_steady),
     (("clocks_apart",), Checks.clocks_agree),
     (("low_battery", "robot_clock"), Checks.robots),
 )
+
+
+def _are(robots: int) -> str:
+    return "1 robot is" if robots == 1 else f"{robots} robots are"
 
 
 def _robots_over_mqtt() -> int:

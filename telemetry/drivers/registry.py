@@ -38,22 +38,21 @@ class _Found(NamedTuple):
 def get(name: str) -> Driver:
     """The driver of this name. Raises `Unusable`."""
     found = _found()
-    if name in found.usable:
-        return found.usable[name]
-    if name in found.unusable:
-        raise Unusable(found.unusable[name])
+    if name not in found.usable:
+        raise Unusable(why_not(name))
+    return found.usable[name]
+
+
+def why_not(name: str) -> str:
+    """Why there is no driver of this name here, and what to do, for people."""
     there = ", ".join(names())
-    raise Unusable(f"There is no driver {name!r} here, only {there}. Install the package that brings it, and restart.")
+    missing = f"There is no driver {name!r} here, only {there}. Install the package that brings it, and restart."
+    return _found().unusable.get(name, missing)
 
 
 def names() -> list[str]:
     """Drivers that can be used, in order of the alphabet."""
     return sorted(_found().usable)
-
-
-def unusable() -> dict[str, str]:
-    """Name → why it cannot be used, for people."""
-    return dict(_found().unusable)
 
 
 def settings(driver: Driver, brand: Mapping[str, Any], robot: Mapping[str, Any]) -> Any:

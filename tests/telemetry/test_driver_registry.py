@@ -48,7 +48,7 @@ def test_the_native_driver_is_there():
 def test_a_package_brings_its_driver(package):
     package(GOOD)
     assert registry.get("acme").name == "acme"
-    assert "acme" in registry.names() and "acme" not in registry.unusable()
+    assert "acme" in registry.names()
 
 
 BROKEN = {
@@ -87,7 +87,7 @@ def test_a_package_that_cannot_be_used_is_named_and_costs_only_itself(package, s
     for part in ("'acme'", "acme_driver:driver", "drover-acme 1.2", why, "restart"):
         assert part in str(error.value)
     assert str(error.value) in caplog.text
-    assert registry.unusable()["acme"] == str(error.value)
+    assert registry.why_not("acme") == str(error.value)
 
 
 def test_a_name_that_two_packages_offer_is_nobodys(package):
