@@ -7,10 +7,11 @@ what was not acknowledged and sends it again. MQTT 5 where the broker speaks it,
 import asyncio
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from secrets import SystemRandom
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -22,7 +23,6 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from telemetry.gateways.quick_client import QuickClient
-from telemetry.gateways.vitals import uncut
 
 log = logging.getLogger(__name__)
 BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between two tries to connect, each shorter by up to half
@@ -41,7 +41,7 @@ CLASH_S = (10.0, 60.0, 300.0)  # rest after the broker gave our id to somebody e
 CALM_S = 600.0  # a connection that lived so long forgets about clashes
 CATCH_UP_S = 2.0
 SHORT_S = 3.0  # connections that end so soon, again and again and without a reason, look like a clash
-SHORT = 5  # so many in a row
+SHORT = 3  # so many in a row
 NOT_YET = "not connected yet"
 
 
@@ -103,7 +103,6 @@ class Broker:
         self.address, self.client_id, self.clock = address, client_id, clock
         self._heard, self._changed, self._presence = heard, changed, presence
         self._client: QuickClient | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mqtt-connect")  # TCP and TLS handshakes wait
         self._wanted: dict[str, tuple[int, bool]] = {}  # filter → quality of service, whether it is a commands' topic
         self._unsent: set[int] = set()
         self._packets = 0
@@ -113,6 +112,7 @@ class Broker:
         self._protocol = paho.MQTTv5
         self._clashes = self._short = 0
         self._resting = False  # after a clash
+        self._renewed = False  # we ended the connection ourselves
         self.connection = 0  # counts
         self.is_connected = False
         self.why = NOT_YET  # it is not connected; empty when it is
@@ -171,6 +171,7 @@ class Broker:
 
     def renew(self, why: str) -> None:
         """Make the connection anew: the broker sends again what was not acknowledged."""
+        self._renewed = True
         self._lost(why)
 
     async def run(self) -> None:
@@ -179,13 +180,15 @@ class Broker:
         while True:
             try:
                 began = self.clock()
-                was_up = await uncut(self._connect())
+                was_up = await self._connect()
                 if was_up:
-                    failures = 0
                     await self._keep()
             finally:
                 self._close()
-            rest = self._rest(was_up, self.clock() - began, failures)
+            lived_s = self.clock() - began
+            if was_up and lived_s >= SHORT_S:
+                failures = 0
+            rest = self._rest(was_up, lived_s, failures)
             failures += 1
             self._changed()
             await asyncio.sleep(rest)
@@ -195,13 +198,13 @@ class Broker:
         """In order: the broker tells who listens that we are gone. After `run` was cancelled, or before."""
         client = self._client
         if client is not None and self.is_connected:
+            client.on_disconnect = None
             with suppress(ValueError):
                 if self._presence:
                     client.publish(self._presence, b"offline", 1, retain=True)
                 client.disconnect()
-            await asyncio.sleep(0)
+                client.loop_write()  # with what else waits, such as acknowledgements
         self._close()
-        self._thread.shutdown(wait=False)
 
     # --- one connection
 
@@ -215,7 +218,7 @@ class Broker:
         self._unsent.clear()
         client = self._new_client()
         try:
-            await loop.run_in_executor(self._thread, self._dial, client)
+            await _beside(partial(self._dial, client), partial(_abandon, client))
         except (OSError, ValueError) as error:
             self._say(f"{self.address.host}:{self.address.port} cannot be reached ({error})")
             return False
@@ -410,11 +413,13 @@ class Broker:
     def _rest(self, was_up: bool, lived_s: float, failures: int) -> float:
         if was_up and lived_s > CALM_S:
             self._clashes = 0
-        self._short = self._short + 1 if was_up and lived_s < SHORT_S and not self._resting else 0
+        is_odd = was_up and lived_s < SHORT_S and not self._resting and not self._renewed
+        self._short, self._renewed = self._short + 1 if is_odd else 0, False
         if self._short >= SHORT:
             self._resting = True
             self._say(
                 f"the broker ends our connections at once: does another client use the name {self.client_id}, too?"
+                " Each gateway needs a DROVER_GATEWAY of its own"
             )
         if self._resting:
             self._clashes += 1
@@ -422,3 +427,36 @@ class Broker:
             log.error("MQTT: %s. Resting for %.0f s", self.why, rest)
             return rest
         return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)] * SystemRandom().uniform(0.5, 1.0)
+
+
+async def _beside(work: Callable[[], None], abandon: Callable[[], None]) -> None:
+    """In a thread that nobody waits for, also not when the process ends. `abandon`: it was cancelled meanwhile."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def settle(error: BaseException | None) -> None:
+        if done.cancelled():
+            abandon()
+        elif error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(settle, error)
+        except RuntimeError:  # the loop is no more
+            abandon()
+
+    threading.Thread(target=run, name="mqtt-connect", daemon=True).start()
+    await done
+
+
+def _abandon(client: QuickClient) -> None:
+    if (sock := client.socket()) is not None:
+        sock.close()
