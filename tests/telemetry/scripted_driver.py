@@ -71,7 +71,7 @@ class Talk:
 
 class Driver:
     contract = contract.VERSION
-    name, label, transport = "scripted", "Scripted", "mqtt"
+    name, label, transport, address = "scripted", "Scripted", "mqtt", "name"
     profile, timing, strict_sequence = Profile, Timing(suspect_after_s=35, offline_after_s=65), False
     newest = frozenset({"state"})
 
