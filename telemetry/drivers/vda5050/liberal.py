@@ -130,11 +130,14 @@ class Fields:
         return None
 
     def table(self, name: str, read: "Callable[[Fields], T]") -> list[T] | None:
-        """An entry that is no object is left out; the others hold."""
+        """An entry that is no object is left out; the others hold. Of very many the first are read."""
         value = self._raw.get(name)
         if not isinstance(value, list):
             self._not(name, value, "a list")
             return None
+        if len(value) > typed.MOST:
+            self.complain(name, f"it has {len(value)} entries; {typed.MOST} are read")
+            value = value[: typed.MOST]
         for entry in value:
             if not isinstance(entry, dict):
                 self._not(name, entry, "a list of objects", but="one with ")

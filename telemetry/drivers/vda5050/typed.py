@@ -4,11 +4,15 @@ Every field may be null or missing. What does not fit at all goes through `liber
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+T = TypeVar("T")
+
+MOST = 5000  # entries of one list; the longest states that were seen have a third of it
+Table = Annotated[list[T], Meta(max_length=MOST)]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # larger ones cannot even be written out
 
 
@@ -40,7 +44,7 @@ class Error(Struct):
     type: str | None = field(default=None, name="errorType")
     level: str | None = field(default=None, name="errorLevel")
     description: str | None = field(default=None, name="errorDescription")
-    references: list[Reference] | None = field(default=None, name="errorReferences")
+    references: Table[Reference] | None = field(default=None, name="errorReferences")
 
 
 class Safety(Struct, rename="camel"):
@@ -87,20 +91,20 @@ class State(Header, rename="camel"):
     order_update_id: Whole | None = None
     last_node_id: str | None = None
     last_node_sequence_id: Whole | None = None
-    node_states: list[Node] | UnsetType | None = UNSET
-    edge_states: list[Edge] | None = None
-    action_states: list[Action] | None = None
+    node_states: Table[Node] | UnsetType | None = UNSET
+    edge_states: Table[Edge] | None = None
+    action_states: Table[Action] | None = None
     driving: bool | UnsetType | None = UNSET
     paused: bool | None = None
     new_base_request: bool | None = None
     operating_mode: str | None = None
     safety_state: Safety | None = None
-    errors: list[Error] | None = None
+    errors: Table[Error] | None = None
     battery_state: Battery | None = None
     battery_charge: float | None = None
     agv_position: Position | None = None
     velocity: Velocity | None = None
-    loads: list[Load] | None = None
+    loads: Table[Load] | None = None
     distance_since_last_node: float | None = None
 
 

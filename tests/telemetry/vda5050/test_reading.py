@@ -174,6 +174,13 @@ def test_a_field_is_named_once_and_crowds_out_no_other():
     assert [complaint.field for complaint in read.wrong] == ["nodeStates.nodeId", "errors"]
 
 
+def test_of_a_list_of_very_many_the_first_are_read():
+    read = reading.state(raw(STATE, nodeStates=[{"sequenceId": n} for n in range(5001)]))
+    assert [node.sequence for node in read.node_states] == list(range(5000))
+    assert read.wrong == (Complaint(field="nodeStates", reason="it has 5001 entries; 5000 are read"),)
+    assert reading.state(raw(STATE, nodeStates=[{}] * 5000)).wrong == ()
+
+
 # --- habits
 
 
