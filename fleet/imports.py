@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
-from fleet import actions, site_actions
+from fleet import actions, addresses, site_actions
 from fleet.access import at_sites
 from fleet.actions import Refused
 from fleet.commit import Conflict
@@ -107,16 +107,21 @@ def _plan_robot(row: Row, known: KnownRobots) -> Planned:
     site = _chosen(cells, "site", known.sites, robot.site if robot else None)
     brand = _chosen(cells, "brand", known.brands, robot.brand if robot else None)
     retired = _yes(cells, "retired", bool(robot and robot.retired_at))
-    told = {"name": name, "site": site.pk, "brand": brand.pk}
+    address = cells.get("address", robot.address if robot and addresses.has_any(brand) else "")
+    told = {"name": name, "site": site.pk, "brand": brand.pk, "address": address}
     if robot is None:
-        return _new_robot(row, pk, told, retired)
+        return _new_robot(row, pk, told, brand, retired)
     steps: list[Callable[[Origin], Any]] = []
     words = [
         f"{column} {before} → {after}"
-        for column, before, after in (("name", robot.name, name), ("site", robot.site, site), ("brand", robot.brand, brand))
+        for column, before, after in (
+            ("name", robot.name, name), ("site", robot.site, site), ("brand", robot.brand, brand),
+            ("address", robot.address or "none", address or "none"),
+        )
         if before != after
     ]  # fmt: skip
     if words:
+        addresses.checked(pk, brand, address, robot.profile if brand == robot.brand else {})
         steps.append(lambda by: actions.edit_robot(pk, **told, by=by))
     if retired != bool(robot.retired_at):
         words.append("retired" if retired else "back in service")
@@ -127,9 +132,10 @@ def _plan_robot(row: Row, known: KnownRobots) -> Planned:
     return Planned(row.number, CHANGE, f"{pk}: {'; '.join(words)}.", lambda by: [step(by) for step in steps])
 
 
-def _new_robot(row: Row, pk: str, told: dict[str, Any], retired: bool) -> Planned:
+def _new_robot(row: Row, pk: str, told: dict[str, Any], brand: Brand, retired: bool) -> Planned:
     if retired:
         raise Refused(f"retired: {pk} is not enrolled, so it cannot be retired.")
+    addresses.checked(pk, brand, told["address"], {})
     return Planned(row.number, ADD, f"{pk} is enrolled.", lambda by: actions.enrol_robot(id=pk, **told, by=by))
 
 
@@ -153,7 +159,7 @@ def _yes(cells: dict[str, str], column: str, present: bool) -> bool:
 
 def _robot_rows(robots: QuerySet[Robot]) -> Iterable[list[str | float]]:
     for r in robots.select_related("site", "brand").order_by("pk"):
-        yield [r.pk, r.name, r.site.name, r.brand.name, "yes" if r.retired_at else "no"]
+        yield [r.pk, r.name, r.site.name, r.brand.name, r.address, "yes" if r.retired_at else "no"]
 
 
 # places
@@ -229,7 +235,13 @@ def _place_rows(places: QuerySet[Place]) -> Iterable[list[str | float]]:
 
 
 ROBOTS = Sheet(
-    "robots", ("id", "name", "site", "brand", "retired"), ("id",), ("id",), _known_robots, _plan_robot, _robot_rows
+    "robots",
+    ("id", "name", "site", "brand", "address", "retired"),
+    ("id",),
+    ("id",),
+    _known_robots,
+    _plan_robot,
+    _robot_rows,
 )
 PLACES = Sheet(
     "places", ("site", "name", "x", "y", "theta", "charger", "nodes"), ("site", "name"), ("site", "name"),

@@ -6,13 +6,15 @@ import shlex
 import uuid
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from fleet import actions
+from fleet import actions, drivers
 from fleet.access import may
 from fleet.history import by_user
 from fleet.models import Robot
@@ -25,20 +27,42 @@ def connect_page(page: Any, request: HttpRequest, robot: Robot, token: str = "")
     allowed = may(request.user, "fleet.issue_credential", robot.site_id)
     if not allowed:
         raise PermissionDenied
+    driver = drivers.named(robot.brand.driver)
     context = {
+        "driver": driver,
+        "broker": broker(),
+        "topics": _topics(driver, robot),
         "token": token,
         "once": uuid.uuid4().hex,
         "has_token": robot.credentials.filter(revoked_at=None).exists(),
         "title": f"Connect {robot.pk}",
         **_commands(request, robot, token or HELD_OUT),
     }
-    answer: HttpResponse = page._render(request, "admin/drover/connect.html", robot, context)
+    how = "connect_broker" if driver.address else "connect"
+    answer: HttpResponse = page._render(request, f"admin/drover/{how}.html", robot, context)
     answer["Cache-Control"] = "no-store"
     return answer
 
 
+def broker() -> str:
+    """Where robots reach the broker, without who we are there; empty when there is none."""
+    url = urlsplit(settings.MQTT_URL)
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url.netloc else ""
+
+
+def _topics(driver: drivers.Driver, robot: Robot) -> list[str]:
+    """What it says on the broker; none when there is no broker, or its settings are none."""
+    try:
+        found = driver.topics(robot.pk, robot.address, robot.brand.profile | robot.profile)
+    except Exception:  # a driver may raise anything at settings that it cannot use
+        return []
+    return found if driver.address or settings.MQTT_URL else []
+
+
 def issue(page: Any, request: HttpRequest, robot: Robot) -> HttpResponse:
     """A token per form that was shown: sent again (a reload, the back button, two clicks) it issues none."""
+    if drivers.named(robot.brand.driver).address:
+        raise actions.Refused(f"{robot.pk} is known by its address and shows no token.")
     once = request.POST.get("once", "")
     if not re.fullmatch(r"[0-9a-f]{32}", once):
         raise actions.Refused("This page is out of date: look at it again, then repeat.")

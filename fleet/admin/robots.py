@@ -206,6 +206,7 @@ class RobotAdmin(SheetAdmin):
         return {
             "said": robot_said(row, row.open_holds),
             **_faults(row, now),
+            "shows_token": not drivers.named(row.brand.driver).address,
             "can": abilities.words(abilities.of(row)),
             "mode_word": MODES[row.mode].word,
             "link_word": presence_said(row).word,

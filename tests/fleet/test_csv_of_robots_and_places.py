@@ -7,6 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleet import actions, csv_table, imports
 from fleet.actions import Refused
+from fleet.brand_actions import create_brand
 from fleet.history import by_user
 from fleet.models import Event, Place, Robot
 from fleet.site_actions import add_place
@@ -189,3 +190,20 @@ def test_a_row_that_was_taken_between_preview_and_import(admin_person, site, bra
     assert (done.what, "already enrolled" in done.words) == ("error", True)
     with pytest.raises(Refused):
         csv_table.read(b"id,x\n", ["id"], ["id"])
+
+
+def test_addresses_go_in_and_out(client, admin_person, robot, site):
+    create_brand("Forker", driver="vda5050", capabilities=["navigate"], by=SYSTEM)
+    client.force_login(admin_person)
+    rows = "id,name,site,brand,address\n"
+    apply(client, ROBOTS, f"{rows}F-7,Fork,Hall 1,Forker,KIT/0001\n")
+    assert Robot.objects.get(pk="F-7").address == "KIT/0001"
+    done = apply(
+        client, ROBOTS,
+        f"{rows}F-8,x,Hall 1,Forker,KIT/0001\nF-9,x,Hall 1,Forker,\nRB-001,Ella,Hall 1,Haulmate,KIT/2\nF-7,Fork,Hall 1,Forker,KIT/3\n",
+    ).content.decode()  # fmt: skip
+    assert "F-7 (Fork) has KIT/0001 already" in done and "Robots of Haulmate have none" in done
+    assert Robot.objects.get(pk="F-7").address == "KIT/3"
+    assert not Robot.objects.filter(pk__in=["F-8", "F-9"]).exists()
+    apply(client, ROBOTS, "id,brand\nF-7,Haulmate\n")
+    assert Robot.objects.get(pk="F-7").address == ""

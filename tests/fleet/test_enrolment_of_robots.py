@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from fleet import actions
 from fleet.actions import robot_of_token
-from fleet.models import Event, RobotCredential
+from fleet.brand_actions import create_brand
+from fleet.models import Event, Robot, RobotCredential
 from telemetry import snapshots
 from telemetry.connecting import standing
 from telemetry.gateways.knocks import Stranger, record
@@ -134,3 +135,54 @@ def test_other_sites_and_other_roles(client, other_supervisor, supervisor, robot
     assert client.get("/fleet/robots/RB-001/connection").status_code == 404
     client.force_login(supervisor)
     assert client.get(f"{ROBOT}connect/").status_code == 403  # sees the robot, issues no credentials
+
+
+# --- robots that are known by an address
+
+
+@pytest.fixture
+def forker(site):
+    brand = create_brand("Forker", driver="vda5050", capabilities=["navigate"], by=SYSTEM)
+    return actions.enrol_robot(id="F-7", name="<b>Fork", site=site, brand=brand, address="KIT/<i>", by=SYSTEM)
+
+
+def test_a_robot_with_an_address_is_told_its_topics_and_no_token(client, admin_person, forker, settings):
+    settings.MQTT_URL = "mqtt://drover:secret@broker.example:1884"
+    client.force_login(admin_person)
+    page = client.get("/admin/fleet/robot/F-7/connect/").content.decode()
+    assert "uagv/v2/KIT/&lt;i&gt;/state" in page and "mqtt://broker.example:1884" in page
+    assert "secret" not in page and "<i>/" not in page and "Issue a token" not in page
+    answer = client.post("/admin/fleet/robot/F-7/issue/", {"once": "0" * 32}, follow=True)
+    assert "shows no token" in str(next(iter(answer.context["messages"])))
+    assert not RobotCredential.objects.exists()
+    shown = client.get("/admin/fleet/robot/F-7/change/").content.decode()
+    assert "KIT/&lt;i&gt;" in shown and "Credentials" not in shown
+
+
+def test_without_a_broker_that_is_said(client, admin_person, forker, settings):
+    settings.MQTT_URL = ""
+    client.force_login(admin_person)
+    assert "sets MQTT_URL" in client.get("/admin/fleet/robot/F-7/connect/").content.decode()
+
+
+def test_the_native_protocol_is_offered_over_mqtt_where_there_is_a_broker(client, admin_person, robot, settings):
+    client.force_login(admin_person)
+    settings.MQTT_URL = ""
+    assert "drover/v1/RB-001" not in client.get(f"{ROBOT}connect/").content.decode()
+    settings.MQTT_URL = "mqtt://broker.example"
+    assert "drover/v1/RB-001/events" in client.get(f"{ROBOT}connect/").content.decode()
+
+
+def test_its_own_settings_are_kept_apart_from_its_brands(client, admin_person, forker, robot):
+    client.force_login(admin_person)
+    form = client.get("/admin/fleet/robot/F-7/edit/").context["form"]
+    told = {name: form[name].value() or "" for name in form.fields} | {"setting-vda5050-pause_supported": "no"}
+    assert client.post("/admin/fleet/robot/F-7/edit/", told).status_code == 302
+    assert Robot.objects.get(pk="F-7").profile == {"pause_supported": False}
+    wrong = client.post("/admin/fleet/robot/F-7/edit/", told | {"setting-vda5050-interface": "a/+"})
+    assert list(wrong.context["form"].errors) == ["setting-vda5050-interface"]
+    wrong = client.post("/admin/fleet/robot/F-7/edit/", told | {"address": "KIT"})
+    assert "is none" in wrong.context["form"].errors["address"][0]
+    moved = client.post("/admin/fleet/robot/F-7/edit/", told | {"brand": robot.brand_id, "address": ""})
+    assert moved.status_code == 302
+    assert (Robot.objects.get(pk="F-7").profile, Robot.objects.get(pk="F-7").address) == ({}, "")
