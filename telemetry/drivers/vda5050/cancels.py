@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from telemetry.drivers.contract import Command, Delivered, Effect, Wanted, derived
+from telemetry.drivers.contract import Command, Delivered, Effect, Wanted
 from telemetry.drivers.vda5050 import receipts
 from telemetry.drivers.vda5050.errands import Errands
-from telemetry.drivers.vda5050.ids import parse
+from telemetry.drivers.vda5050.ids import named, parse
 from telemetry.drivers.vda5050.known import Known
 from telemetry.drivers.vda5050.mouth import Mouth
 from telemetry.drivers.vda5050.orders import Orders
@@ -33,7 +33,7 @@ class Cancels:
         self._open[command.id] = _Asked(command, now)
         self._errands.renew(str(command.id), now)
         for kind in ("mission.cancelled", "mission.finished"):  # its last word again
-            self._mouth.forget(derived(self._known.id, command.mission, command.dispatch_no, kind))
+            self._mouth.forget(named(self._known.id, command.mission, command.dispatch_no, kind))
 
     def look(self, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
         for name, asked in list(self._open.items()):
@@ -68,10 +68,10 @@ class Cancels:
             yield from self._say(command, {"why": "unknown"}, now)
             yield from self._done(name)
         if name in self._open and not heard and now >= asked.at + timedelta(seconds=LOOK_S):
-            self._errands.add("stateRequest", str(derived(known.id, name, "look")), now)
+            self._errands.add("stateRequest", str(named(known.id, name, "look")), now)
 
     def _say(self, command: Command, data: dict[str, str], now: datetime) -> Iterator[Effect]:
-        word = derived(self._known.id, command.mission, command.dispatch_no, "mission.cancelled")
+        word = named(self._known.id, command.mission, command.dispatch_no, "mission.cancelled")
         yield from self._mouth.say(
             word, "mission.cancelled", self._known.said_at(now), now,
             data=data, mission=command.mission, dispatch_no=command.dispatch_no,

@@ -14,6 +14,7 @@ from telemetry.drivers.contract import (
     Command,
     Complaint,
     Delivered,
+    Dispatch,
     Effect,
     Heard,
     Link,
@@ -22,14 +23,15 @@ from telemetry.drivers.contract import (
     Spec,
     Tell,
     Wanted,
-    derived,
 )
-from telemetry.drivers.vda5050 import meaning, reading, receipts
+from telemetry.drivers.vda5050 import meaning, plan, reading, receipts
 from telemetry.drivers.vda5050.cancels import Cancels
 from telemetry.drivers.vda5050.errands import Errands
+from telemetry.drivers.vda5050.ids import named, parse
 from telemetry.drivers.vda5050.known import Known
 from telemetry.drivers.vda5050.mouth import Mouth
 from telemetry.drivers.vda5050.orders import Orders
+from telemetry.drivers.vda5050.picture import Picture
 from telemetry.drivers.vda5050.receipts import Progress
 from telemetry.drivers.vda5050.silence import Flow, Silence
 from telemetry.drivers.vda5050.stops import Stops
@@ -50,15 +52,16 @@ class Talk:
         self._silence = Silence(self._known, self._errands)
         self._flow = Flow(self._known.profile.max_states_per_s)
         self._began = self._has_factsheet = False
+        self._segment: plan.Plan | None = None
 
     def begun(self, session: int, applied: dict[int, int], now: datetime) -> Iterator[Effect]:
         known = self._known
         known.session = session
         self._mouth.begin(session)
         self._telling.begin()
-        self._errands.add("stateRequest", str(derived(known.id, session, "state")), now, ASK_PAUSES_S)
+        self._errands.add("stateRequest", str(named(known.id, session, "state")), now, ASK_PAUSES_S)
         if not self._has_factsheet:
-            self._errands.add("factsheetRequest", str(derived(known.id, session, "factsheet")), now, ASK_PAUSES_S)
+            self._errands.add("factsheetRequest", str(named(known.id, session, "factsheet")), now, ASK_PAUSES_S)
         yield from self._errands.step(now)
 
     def hear(self, message: Heard, wanted: Wanted) -> Iterator[Effect]:
@@ -151,7 +154,7 @@ class Talk:
     def _begin(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
         """An assignment that comes again was not heard to be accepted: say that again."""
         if command.type == "mission.assign":
-            name = derived(self._known.id, command.mission, command.dispatch_no, "mission.accepted")
+            name = named(self._known.id, command.mission, command.dispatch_no, "mission.accepted")
             self._mouth.forget(name)
         self._orders.told(command)
         return iter(())
@@ -199,13 +202,22 @@ class Talk:
         stopped = self._stops.holds(wanted, now)
         if picture is not None and known.session is not None:
             wanted = replace(wanted, stopped=stopped)
-            shown = receipts.progress(wanted.dispatch, picture, known.profile, now)
-            yield from self._telling.look(wanted, shown, stopped, now)
+            shown = self._shown(wanted.dispatch, picture, now)
             yield from self._receipts(wanted, shown, now)
+            yield from self._telling.look(wanted, shown, stopped, now)
             yield from self._cancels.look(wanted, shown, now)
             yield from self._orders.look(wanted, shown, now)
         yield from self._stops.look(stopped, wanted, now)
         yield from self._errands.step(now)
+
+    def _shown(self, dispatch: Dispatch | None, picture: Picture, now: datetime) -> Progress | None:
+        """None: what the robot shows is no order of this dispatch."""
+        order = parse(picture.order_id)
+        if dispatch is None or order is None or not order.is_of(dispatch):
+            return None
+        if self._segment is None or self._segment.order != order:
+            self._segment = plan.segment(dispatch, order, self._known.profile)
+        return receipts.progress(dispatch, self._segment, picture, now) if self._segment is not None else None
 
     def _receipts(self, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
         dispatch, picture = wanted.dispatch, self._known.picture
@@ -220,7 +232,7 @@ class Talk:
         for word in said:
             about = (word.order, word.step) if word.step else (dispatch.mission, dispatch.dispatch_no)
             yield from self._mouth.say(
-                derived(self._known.id, *about, word.type), word.type, self._known.said_at(now), now, data=word.data,
+                named(self._known.id, *about, word.type), word.type, self._known.said_at(now), now, data=word.data,
                 mission=dispatch.mission, dispatch_no=dispatch.dispatch_no, step=word.step, attempt=word.attempt,
             )  # fmt: skip
 

@@ -1,14 +1,18 @@
 """Ids of orders and actions: what they name stands in them, so that after a restart a robot's state says whose they are."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
-from telemetry.drivers.contract import Dispatch
+from telemetry.drivers.contract import Dispatch, derived
 
 _ORDER = re.compile(
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.(\d{1,9})\.(\d{1,5})\.(\d{1,5})(?:\.r(\d{1,5}))?"
 )
+_KEPT = 4096  # robots name the same order with each state
+
+named = lru_cache(_KEPT)(derived)
 
 
 class OrderId(NamedTuple):
@@ -25,8 +29,7 @@ class OrderId(NamedTuple):
 
     @property
     def text(self) -> str:
-        again = f".r{self.run}" if self.run > 1 else ""
-        return f"{self.mission}.{self.dispatch_no}.{self.first}.{self.attempt}{again}"
+        return _text(self)
 
     def attempt_of(self, step: int) -> int:
         """Later steps begin with their first attempt."""
@@ -40,6 +43,13 @@ class OrderId(NamedTuple):
         return dispatch is not None and (self.mission, self.dispatch_no) == (dispatch.mission, dispatch.dispatch_no)
 
 
+@lru_cache(_KEPT)
+def _text(order: OrderId) -> str:
+    again = f".r{order.run}" if order.run > 1 else ""
+    return f"{order.mission}.{order.dispatch_no}.{order.first}.{order.attempt}{again}"
+
+
+@lru_cache(_KEPT)
 def parse(text: str) -> OrderId | None:
     """None: nobody here gave this order."""
     found = _ORDER.fullmatch(text)
@@ -48,11 +58,3 @@ def parse(text: str) -> OrderId | None:
     mission, *numbers = found.groups(default="1")
     order = OrderId(UUID(mission), *map(int, numbers))
     return order if order.text == text and min(order[1:]) > 0 else None
-
-
-def command_of(action: str) -> UUID | None:
-    """Instant actions bear the id of the command that they carry out."""
-    try:
-        return UUID(action)
-    except ValueError:
-        return None

@@ -4,16 +4,18 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from telemetry.drivers.contract import Command, Complaint, Delivered, Dispatch, Effect, Wanted, derived
+from telemetry.drivers.contract import Command, Complaint, Delivered, Dispatch, Effect, Wanted
 from telemetry.drivers.vda5050 import meaning, plan, receipts, wishes
 from telemetry.drivers.vda5050.errands import Errands, Tries
-from telemetry.drivers.vda5050.ids import OrderId
+from telemetry.drivers.vda5050.ids import OrderId, named
 from telemetry.drivers.vda5050.known import Known
+from telemetry.drivers.vda5050.messages import Order
 from telemetry.drivers.vda5050.receipts import Progress, Says
 from telemetry.drivers.vda5050.standing import idle
 from telemetry.drivers.vda5050.wishes import End, Give, StopCharging
 
 ON_ITS_WAY_S = 3.0  # an order that the robot does not show after so long was lost
+ROUNDS = 2  # a robot that was silent all the while gets all tries once more when it is back
 UNPLUG_S = 30.0  # a robot that still says that it charges is given its order all the same
 
 
@@ -24,6 +26,8 @@ class Orders:
         self._known, self._errands = known, errands
         self._giving: Give | None = None
         self._tries: Tries | None = None
+        self._rounds, self._there = 1, False
+        self._order: Order | None = None
         self._sent: tuple[OrderId, datetime] | None = None
         self._refused: dict[Give, str] = {}
         self._unplug_since: datetime | None = None
@@ -41,7 +45,7 @@ class Orders:
 
     def ends(self, order: OrderId) -> tuple[str, ...]:
         """Ids of the cancels by which we end an order ourselves."""
-        return tuple(str(derived(self._known.id, order.text, kind)) for kind in ("end", "stop"))
+        return tuple(str(named(self._known.id, order.text, kind)) for kind in ("end", "stop"))
 
     def sent_at(self, mission: UUID | None, dispatch_no: int | None) -> datetime | None:
         """When an order of this dispatch was sent last."""
@@ -72,7 +76,7 @@ class Orders:
             case End(order):
                 self._errands.add("cancelOrder", self.ends(order)[0], now)
             case StopCharging(order):
-                self._errands.add("stopCharging", str(derived(self._known.id, order.text, "unplug")), now)
+                self._errands.add("stopCharging", str(named(self._known.id, order.text, "unplug")), now)
                 if self._unplug_since is not None and now >= self._unplug_since + timedelta(seconds=UNPLUG_S):
                     yield from self._give(Give(order), wanted, shown, now)
         self._leave_abandoned(wanted, now)
@@ -96,24 +100,30 @@ class Orders:
         if give in self._refused:
             return
         if give != self._giving or self._tries is None:
-            self._giving, self._tries = give, Tries(now)
+            self._giving, self._tries, self._rounds, self._there = give, Tries(now), 1, False
+            self._order = None
+        if self._tries.under_way and known.heard_since(self._tries.sent_at + timedelta(seconds=1)):
+            self._there = True  # it was so while the order was on its way
         if why := meaning.rejected(picture, give.order.text, give.update):
             self._refused[give] = why
         elif self._tries.over(now):
-            if known.heard_since(self._tries.sent_at + timedelta(seconds=1)):
+            if self._sent is None or self._sent[0] != give.order:
+                self._refused[give] = "it does not say where it is, so it could be given no order"
+            elif not known.heard_since(self._tries.sent_at + timedelta(seconds=1)):
+                self._errands.add("stateRequest", str(named(known.id, give.order.text, give.update, "look")), now)
+            elif self._there or self._rounds == ROUNDS:
                 self._refused[give] = f"it did not take the order, which was sent {self._tries.count} times"
             else:
-                self._errands.add("stateRequest", str(derived(known.id, give.order.text, give.update, "look")), now)
-        elif not known.gone and now >= self._tries.due:
+                self._tries, self._rounds = Tries(now), self._rounds + 1
+        elif not known.gone and self._tries.take(now):
             here = plan.start(picture, known.profile)
             segment = plan.segment(dispatch, give.order, known.profile, here) if here is not None else None
             if segment is None:
                 yield Complaint(field="agvPosition", reason="it does not say where it is, so it can be given no order")
-                self._tries.take(now)
                 return
-            self._tries.take(now)
             self._sent = give.order, now
-            yield known.order(plan.order(segment, give.update), now)
+            self._order = self._order or plan.order(segment, give.update)  # the same again, wherever it is by now
+            yield known.order(self._order, now)
 
     def _deliver(self, wanted: Wanted, shown: Progress | None) -> Iterator[Delivered]:
         dispatch = wanted.dispatch
@@ -125,7 +135,7 @@ class Orders:
                 del self._waiting[name]  # what the site wants may lag behind: then the command comes again
                 continue
             sent = self._sent is not None and self._sent[0][:4] == self._newest(dispatch)[:4]
-            has = shown is not None and not receipts.superseded(dispatch, shown)
+            has = shown is not None and not shown.superseded
             if sent or has:
                 del self._waiting[name]
                 yield Delivered(command=command.id)

@@ -12,7 +12,6 @@ from telemetry.drivers.vda5050 import meaning, plan
 from telemetry.drivers.vda5050.ids import OrderId, parse
 from telemetry.drivers.vda5050.picture import ActionState, Picture
 from telemetry.drivers.vda5050.plan import Plan, Task
-from telemetry.drivers.vda5050.profile import Profile
 from telemetry.drivers.vda5050.standing import automatic, idle
 
 OVER = ("completed", "skipped")
@@ -38,29 +37,29 @@ class Failure(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far the order of a dispatch is that the robot shows. `reached`: sequence of its newest node, -1 before any."""
+    """How far the order of a dispatch is that the robot shows. `reached`: sequence of its newest node, -1 before any.
+
+    `superseded`: the site wants something else than the rest of it: another attempt, or what comes after a skipped step.
+    """
 
     order: OrderId
     plan: Plan
     reached: int
     done: dict[int, str]  # step → in the robot's words
-    failed: Failure | None
+    superseded: bool = False
+    failed: Failure | None = None
 
 
-def progress(dispatch: Dispatch | None, picture: Picture, profile: Profile, now: datetime) -> Progress | None:
-    """None: what the robot shows is no order of this dispatch."""
-    order = parse(picture.order_id)
-    if dispatch is None or order is None or not order.is_of(dispatch):
-        return None
-    segment = plan.segment(dispatch, order, profile)
-    if segment is None:
-        return None
+def progress(dispatch: Dispatch, segment: Plan, picture: Picture, now: datetime) -> Progress:
+    """Of the order that the robot shows; `segment` is its plan."""
     reached = _reached(segment, picture)
     done: dict[int, str] = {}
     for task in segment.tasks:
         if (result := _done(task, dispatch, segment, picture, reached, done, now)) is not None:
             done[task.step] = result
-    return Progress(order, segment, reached, done, _failed(dispatch, segment, picture, reached, done))
+    if _superseded(dispatch, segment, done):
+        return Progress(segment.order, segment, reached, done, superseded=True)
+    return Progress(segment.order, segment, reached, done, failed=_failed(dispatch, segment, picture, reached, done))
 
 
 def words(dispatch: Dispatch, picture: Picture, shown: Progress | None, *, withheld: bool = False) -> Iterator[Says]:
@@ -100,11 +99,10 @@ def finished(dispatch: Dispatch, picture: Picture, shown: Progress) -> bool:
     return idle(picture) or charges
 
 
-def superseded(dispatch: Dispatch, shown: Progress) -> bool:
-    """The site wants something else than the rest of this order: another attempt, or what comes after a skipped step."""
-    for task in shown.plan.tasks:
+def _superseded(dispatch: Dispatch, segment: Plan, done: dict[int, str]) -> bool:
+    for task in segment.tasks:
         step = dispatch.steps[task.step - 1]
-        if task.step in shown.done or step.outcome == "completed":
+        if task.step in done or step.outcome == "completed":
             continue
         if step.outcome in ("skipped", "failed") or step.attempt != task.attempt:
             return True
@@ -147,15 +145,16 @@ def _done(
 def _charged(step: Step, state: ActionState | None, picture: Picture, there: bool) -> str | None:
     """Its action ends when charging begins; the battery says when it is over."""
     charge = picture.battery.charge
-    begun = picture.battery.charging and there if state is None else state.status not in ("WAITING", "FAILED")
+    begun = there if state is None else state.status not in ("WAITING", "FAILED")
+    charges = picture.battery.charging or (state is not None and state.status == "FINISHED")
     full = charge is not None and charge >= step.params.get("until_percent", 100)
-    return f"{charge:g} %" if begun and full else None
+    return f"{charge:g} %" if begun and charges and full else None
 
 
 def _failed(dispatch: Dispatch, segment: Plan, picture: Picture, reached: int, done: dict[int, str]) -> Failure | None:
     """Of what is due only: what comes later fails as well when an order is ended."""
     task = next((t for t in segment.tasks if t.step not in done and not _over(dispatch, t.step)), None)
-    if task is None or task.attempt != dispatch.steps[task.step - 1].attempt:
+    if task is None:
         return None
     state = picture.actions.get(task.action)
     if state is not None and state.status == "FAILED":

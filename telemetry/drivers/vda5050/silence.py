@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from telemetry.drivers.contract import Effect, Heard, Link, derived
+from telemetry.drivers.contract import Effect, Heard, Link
 from telemetry.drivers.vda5050.errands import Errands
+from telemetry.drivers.vda5050.ids import named
 from telemetry.drivers.vda5050.known import Known
 
 ANSWER_S = 15  # from the question whether it is there to the judgement that it is not
@@ -29,7 +30,7 @@ class Silence:
         if self._asked_at is None:
             if quiet >= timedelta(seconds=self._known.profile.keepalive_s):
                 self._asked_at = now
-                name = str(derived(self._known.id, self._known.session, self._heard_at.isoformat(), "silence"))
+                name = str(named(self._known.id, self._known.session, self._heard_at.isoformat(), "silence"))
                 self._errands.add("stateRequest", name, now, (ANSWER_S,))
         elif not self._judged and now >= self._asked_at + timedelta(seconds=ANSWER_S):
             self._judged = True

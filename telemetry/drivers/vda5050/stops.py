@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from telemetry.drivers.contract import Effect, Wanted, derived
+from telemetry.drivers.contract import Effect, Wanted
 from telemetry.drivers.vda5050.errands import Errands
-from telemetry.drivers.vda5050.ids import parse
+from telemetry.drivers.vda5050.ids import named, parse
 from telemetry.drivers.vda5050.known import Known
 from telemetry.drivers.vda5050.mouth import Mouth
 from telemetry.drivers.vda5050.orders import Orders
@@ -26,7 +26,7 @@ class Stops:
         self._released_at: datetime | None = None
 
     def told(self, command: UUID, now: datetime) -> None:
-        self._mouth.forget(derived(self._known.id, command, "robot.stopped"))
+        self._mouth.forget(named(self._known.id, command, "robot.stopped"))
         self._asked[command] = now
         self._released_at = None
         if self._since is None:
@@ -65,7 +65,7 @@ class Stops:
                 if self._known.heard_since(at):
                     del self._asked[command]
                     yield from self._mouth.say(
-                        derived(self._known.id, command, "robot.stopped"), "robot.stopped", self._known.said_at(now), now,
+                        named(self._known.id, command, "robot.stopped"), "robot.stopped", self._known.said_at(now), now,
                         data={"reply_to": str(command)},
                     )  # fmt: skip
         elif not picture.paused and not idle(picture) and self._waited(now):
@@ -80,7 +80,7 @@ class Stops:
         if picture is None or not picture.order_id:
             return
         order = parse(picture.order_id)
-        name = self._orders.ends(order)[1] if order else str(derived(self._known.id, picture.order_id, "stop"))
+        name = self._orders.ends(order)[1] if order else str(named(self._known.id, picture.order_id, "stop"))
         self._orders.cut.add(picture.order_id)
         self._errands.add("cancelOrder", name, now)
 

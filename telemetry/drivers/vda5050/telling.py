@@ -5,15 +5,16 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from telemetry.drivers.contract import Say, Wanted, derived
+from telemetry.drivers.contract import Say, Wanted
 from telemetry.drivers.vda5050 import meaning, receipts
 from telemetry.drivers.vda5050.errands import Errands
-from telemetry.drivers.vda5050.ids import parse
+from telemetry.drivers.vda5050.ids import named, parse
 from telemetry.drivers.vda5050.known import Known
 from telemetry.drivers.vda5050.meaning import Fault
 from telemetry.drivers.vda5050.mouth import Mouth
 from telemetry.drivers.vda5050.orders import Orders
 from telemetry.drivers.vda5050.receipts import Progress
+from telemetry.drivers.vda5050.standing import idle
 
 NEXT_STATE_S = 0.5  # a state that comes so long after a question was written after it, also if it does not name it
 NO_ANSWER_S = 60.0
@@ -72,13 +73,17 @@ class Telling:
     def _tell_paused(self, wanted: Wanted, shown: Progress | None, stopped: bool, now: datetime) -> Iterator[Say]:
         """Paused is what the robot says of itself, or an order that was ended because it had to stop, and may go on."""
         picture, dispatch = self._known.picture, wanted.dispatch
-        if picture is None or dispatch is None or shown is None or meaning.unreadable(picture) or dispatch.stopping:
+        if picture is None or dispatch is None or meaning.unreadable(picture) or dispatch.stopping:
+            return
+        if shown is None:
+            yield from self._nothing_to_resume(wanted, now)
             return
         if not self._orders.resuming and receipts.finished(dispatch, picture, shown):
             return
         cut = (stopped or picture.order_id in self._orders.cut) and self._orders.rests(shown)
-        if self._orders.resuming and shown.failed is not None and shown.failed.begun:
-            cut = False  # it will not go on with what it had begun: that has failed
+        if cut and self._orders.resuming and shown.failed is not None and shown.failed.begun:
+            self._orders.cut.discard(picture.order_id)  # it cannot go on with what it had begun: that has failed
+            cut = False
         paused = picture.paused or (cut and receipts.due(dispatch, shown) is not None)
         of = f"{dispatch.mission}.{dispatch.dispatch_no}"
         before = self._paused[1] if self._paused is not None and self._paused[0] == of else dispatch.paused
@@ -90,19 +95,29 @@ class Telling:
         if paused or not stopped:
             self._paused = of, paused
 
+    def _nothing_to_resume(self, wanted: Wanted, now: datetime) -> Iterator[Say]:
+        """It has lost the order in the meantime: it is not paused, and says anew that it is idle, so that the site asks."""
+        picture, dispatch = self._known.picture, wanted.dispatch
+        if picture is None or dispatch is None or not (self._orders.resuming and dispatch.accepted and dispatch.paused):
+            return
+        if idle(picture) and not picture.paused:
+            self._orders.resuming, self._state = False, None
+            more = {"mission": dispatch.mission, "dispatch_no": dispatch.dispatch_no}
+            yield from self._change("mission.resumed", {}, now, about="paused", **more)
+
     def _answer(self, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Say]:
         """By a state that was written after the question, and not while an order is on its way."""
         picture, dispatch = self._known.picture, wanted.dispatch
         for command, at in list(self._questions.items()):
             if now > at + timedelta(seconds=NO_ANSWER_S):
                 del self._questions[command]
-            named = picture is not None and str(command) in picture.actions
-            later = self._known.heard_since(at + timedelta(seconds=0 if named else NEXT_STATE_S))
+            told = picture is not None and str(command) in picture.actions
+            later = self._known.heard_since(at + timedelta(seconds=0 if told else NEXT_STATE_S))
             coming = dispatch is not None and self._orders.on_its_way(dispatch.mission, dispatch.dispatch_no, now)
             data = self._data(wanted, shown)
             if later and not coming and data is not None:
                 self._questions.pop(command, None)
-                name = derived(self._known.id, command, "answer")
+                name = named(self._known.id, command, "answer")
                 data["reply_to"] = str(command)
                 yield from self._mouth.say(
                     name, "robot.state", self._known.said_at(now), now, about="answer", data=data

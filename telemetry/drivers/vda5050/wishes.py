@@ -47,17 +47,17 @@ def wish(wanted: Wanted, picture: Picture, shown: Progress | None, *, rests: boo
             return None  # it was lost at the robot: the site decides
         first = OrderId(dispatch.mission, dispatch.dispatch_no, next_first(dispatch), _attempt(wanted))
         return _begin(first, picture, rests)
-    superseded = receipts.superseded(dispatch, shown)
     failed = shown.failed is not None and not (resuming and not shown.failed.begun)
-    if (superseded or failed) and not rests:
+    if (shown.superseded or failed) and not rests:
         return End(shown.order)
-    if held or (failed and not superseded) or not dispatch.accepted:
+    if held or failed or not dispatch.accepted:
         return None
     following = OrderId(dispatch.mission, dispatch.dispatch_no, next_first(dispatch), _attempt(wanted))
-    if superseded or following.first > shown.plan.last:
+    if shown.superseded or following.first > shown.plan.last:
         open_ = any(step.outcome not in receipts.OVER for step in dispatch.steps)
         return _begin(following, picture, rests) if open_ else None
-    if resuming and rests and receipts.due(dispatch, shown) is not None:
+    due = receipts.due(dispatch, shown)
+    if resuming and rests and due is not None and due.step == following.first and due.kind != "wait":
         again = following[:4] == shown.order[:4]
         return _begin(following._replace(run=shown.order.run + 1) if again else following, picture, rests)
     update = _update(picture, shown)

@@ -220,7 +220,7 @@ class Robot:
         self.at, self.last = index, (node["nodeId"], node["sequenceId"])
         if at := node.get("nodePosition"):
             self.x, self.y = at["x"], at["y"]
-        self.did.append(("reached", self.order_id, node["sequenceId"]))
+        self.did.append(("reached", self.order_id, node["sequenceId"], node["nodeId"]))
 
     def _finish_action(self) -> None:
         assert self.acting is not None
@@ -289,6 +289,7 @@ class Robot:
             return "WAITING"
         if not self.paused:
             self.paused, self._paused_at = True, self.now
+            self.did.append(("paused", ""))
         return "FINISHED"
 
     def _unpause(self) -> str:

@@ -279,16 +279,27 @@ class Stage:
     def _check(self, say: Say) -> None:
         """No word of what did not happen."""
         did = self.robot.did
-        if say.type == "mission.step_completed" and self.site.steps[say.step].command in ("pick", "drop", "custom"):
-            done = [name for kind, name, *_ in did if kind == "done" and name.endswith(f".{say.step}")]
-            assert done, f"step {say.step} was not done"
+        if say.type == "mission.step_completed":
+            step = self.site.steps[say.step]
+            if step.command in ("pick", "drop", "custom"):
+                done = [name for kind, name, *_ in did if kind == "done" and name.endswith(f".{say.step}")]
+                assert done, f"step {say.step} was not done"
+            elif step.command == "navigate":
+                place = PLACES[step.params["place"]]
+                there = [
+                    row for row in did if row[0] == "reached" and row[3].split("#")[0] == (place.node or place.name)
+                ]
+                assert there, f"step {say.step}: it was never there"
+            elif step.command == "wait" and not self.profile.wait:
+                assert self.now >= step.started_at + timedelta(seconds=step.params["seconds"])
         if say.type == "mission.accepted":
             assert any(row[0] == "accepted" and row[1].startswith(str(say.mission)) for row in did)
         if say.type in ("mission.finished", "mission.cancelled"):
             ours = self.robot.order_id.startswith(f"{say.mission}.{say.dispatch_no}.")
             assert not ours or self.robot.resting or self.robot.charging, f"{say.type}, and it is still at it"
         if say.type == "mission.paused":
-            assert self.robot.paused or self.robot.resting, "paused, and it moves"
+            paused = any(row[0] in ("paused", "cancelled") for row in did)
+            assert paused or self.robot.resting, "paused, and it never stood"
 
     def _apply(self, say: Say) -> None:
         no, data = say.dispatch_no, say.data
