@@ -156,7 +156,7 @@ class Talk:
         if command.type == "mission.assign":
             name = named(self._known.id, command.mission, command.dispatch_no, "mission.accepted")
             self._mouth.forget(name)
-        self._orders.told(command)
+        self._orders.told(command, now)
         return iter(())
 
     def _pause(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
@@ -230,7 +230,7 @@ class Talk:
         said = list(receipts.words(dispatch, picture, shown, withheld=withheld))
         said += self._orders.refusals(dispatch, shown)
         for word in said:
-            about = (word.order, word.step) if word.step else (dispatch.mission, dispatch.dispatch_no)
+            about = dispatch.mission, dispatch.dispatch_no, *((word.step, word.attempt) if word.step else ())
             yield from self._mouth.say(
                 named(self._known.id, *about, word.type), word.type, self._known.said_at(now), now, data=word.data,
                 mission=dispatch.mission, dispatch_no=dispatch.dispatch_no, step=word.step, attempt=word.attempt,

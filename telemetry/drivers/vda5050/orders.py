@@ -15,7 +15,7 @@ from telemetry.drivers.vda5050.standing import idle
 from telemetry.drivers.vda5050.wishes import End, Give, StopCharging
 
 ON_ITS_WAY_S = 3.0  # an order that the robot does not show after so long was lost
-ROUNDS = 2  # a robot that was silent all the while gets all tries once more when it is back
+ROUNDS = 5  # a robot that was silent all the while gets all tries again when it is back, so often at most
 UNPLUG_S = 30.0  # a robot that still says that it charges is given its order all the same
 
 
@@ -36,9 +36,15 @@ class Orders:
         self.cut: set[str] = set()
         self.resuming = False
 
-    def told(self, command: Command) -> None:
-        """To begin, to try a step again, to skip one: what it comes to is read off what the site wants."""
+    def told(self, command: Command, now: datetime) -> None:
+        """To begin, to try a step again, to skip one: what it comes to is read off what the site wants.
+
+        It comes again when the site has heard nothing of it for long: then an order is sent once more, and so on. Nothing is
+        said of one that the robot takes in silence for nothing: that is the site's own deadline.
+        """
         self._waiting[command.id] = command
+        if self._tries is not None and self._tries.over(now):
+            self._tries = Tries(now)
 
     def rests(self, shown: Progress | None) -> bool:
         return self._known.rests(*self.ends(shown.order) if shown is not None else ())
@@ -64,7 +70,7 @@ class Orders:
         picture, dispatch = self._known.picture, wanted.dispatch
         if picture is None:
             return
-        if dispatch is None or not dispatch.paused:
+        if dispatch is None or not (dispatch.paused or picture.order_id in self.cut):
             self.resuming = False
         if dispatch is None:
             self._refused = {}
@@ -90,9 +96,9 @@ class Orders:
             if not dispatch.accepted:
                 yield Says("mission.rejected", {"why": why})
             elif not update:
-                yield Says("mission.step_failed", {"why": why}, order.first, order.attempt, order.text)
+                yield Says("mission.step_failed", {"why": why}, order.first, order.attempt)
             elif shown is not None and (task := receipts.due(dispatch, shown)) is not None:
-                yield Says("mission.step_failed", {"why": why}, task.step, task.attempt, order.text)
+                yield Says("mission.step_failed", {"why": why}, task.step, task.attempt)
 
     def _give(self, give: Give, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
         known, picture, dispatch = self._known, self._known.picture, wanted.dispatch
@@ -107,13 +113,8 @@ class Orders:
         if why := meaning.rejected(picture, give.order.text, give.update):
             self._refused[give] = why
         elif self._tries.over(now):
-            if self._sent is None or self._sent[0] != give.order:
-                self._refused[give] = "it does not say where it is, so it could be given no order"
-            elif not known.heard_since(self._tries.sent_at + timedelta(seconds=1)):
-                self._errands.add("stateRequest", str(named(known.id, give.order.text, give.update, "look")), now)
-            elif self._there or self._rounds == ROUNDS:
-                self._refused[give] = f"it did not take the order, which was sent {self._tries.count} times"
-            else:
+            back = not self._there and known.heard_since(self._tries.sent_at + timedelta(seconds=1))
+            if back and self._rounds < ROUNDS:
                 self._tries, self._rounds = Tries(now), self._rounds + 1
         elif not known.gone and self._tries.take(now):
             here = plan.start(picture, known.profile)

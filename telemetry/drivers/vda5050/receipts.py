@@ -18,13 +18,12 @@ OVER = ("completed", "skipped")
 
 
 class Says(NamedTuple):
-    """A word about a dispatch. `order`: the text of the order that it is read off; empty: of the dispatch as a whole."""
+    """A word about a dispatch, or about a try of one of its steps."""
 
     type: str
     data: dict[str, Any] = {}
     step: int | None = None
     attempt: int | None = None
-    order: str = ""
 
 
 class Failure(NamedTuple):
@@ -68,20 +67,19 @@ def words(dispatch: Dispatch, picture: Picture, shown: Progress | None, *, withh
         return
     if shown is None:
         if (failed := _lost_to_another(dispatch, picture)) is not None:
-            yield _says_failed(failed, picture.order_id)
+            yield _says_failed(failed)
         return
-    order = shown.order.text
     if not dispatch.accepted:
         yield Says("mission.accepted")
     for task in shown.plan.tasks:
         step = dispatch.steps[task.step - 1]
         if task.step in shown.done and not step.outcome:
-            yield Says("mission.step_completed", {"result": shown.done[task.step]}, task.step, task.attempt, order)
+            yield Says("mission.step_completed", {"result": shown.done[task.step]}, task.step, task.attempt)
     current = due(dispatch, shown)
     if shown.failed is not None and not withheld:
-        yield _says_failed(shown.failed, order)
+        yield _says_failed(shown.failed)
     elif current is not None and current.step >= dispatch.current and not idle(picture):
-        yield Says("mission.step_started", {}, current.step, current.attempt, order)
+        yield Says("mission.step_started", {}, current.step, current.attempt)
     if finished(dispatch, picture, shown):
         yield Says("mission.finished")
 
@@ -183,5 +181,5 @@ def _lost_to_another(dispatch: Dispatch, picture: Picture) -> Failure | None:
     return Failure(step.number, step.attempt, f"it was given another order, {picture.order_id[:100]}")
 
 
-def _says_failed(failed: Failure, order: str) -> Says:
-    return Says("mission.step_failed", {"why": failed.why}, failed.step, failed.attempt, order)
+def _says_failed(failed: Failure) -> Says:
+    return Says("mission.step_failed", {"why": failed.why}, failed.step, failed.attempt)

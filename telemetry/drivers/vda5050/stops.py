@@ -61,6 +61,8 @@ class Stops:
         if self._since is None:  # from before a restart
             self._since = now
         if stands(picture) and not self._coming(wanted, now):
+            if self._known.heard_since(max(self._asked.values(), default=self._since)):
+                self._errands.drop("startPause")
             for command, at in list(self._asked.items()):
                 if self._known.heard_since(at):
                     del self._asked[command]

@@ -86,8 +86,11 @@ class Telling:
             cut = False
         paused = picture.paused or (cut and receipts.due(dispatch, shown) is not None)
         of = f"{dispatch.mission}.{dispatch.dispatch_no}"
-        before = self._paused[1] if self._paused is not None and self._paused[0] == of else dispatch.paused
-        if paused != before and (paused or not stopped):
+        if self._paused is not None and self._paused[0] == of:
+            news = paused != self._paused[1]
+        else:  # the link has just begun: what the site believes may be of before
+            news = paused or dispatch.paused
+        if news and (paused or not stopped):
             kind = "mission.paused" if paused else "mission.resumed"
             yield from self._change(
                 kind, {}, now, about="paused", mission=dispatch.mission, dispatch_no=dispatch.dispatch_no

@@ -156,7 +156,8 @@ class Robot:
         if not self.over:
             return "orderError"
         at = order["nodes"][0].get("nodePosition")
-        if "strict" in self.habits and at and abs(at["x"] - self.x) + abs(at["y"] - self.y) > at["allowedDeviationXY"]:
+        away = abs(at["x"] - self.x) + abs(at["y"] - self.y) if at else 0.0
+        if "strict" in self.habits and at and away > at.get("allowedDeviationXY", 0.0):
             return "orderError"
         return ""
 
@@ -236,6 +237,8 @@ class Robot:
 
     def _end_order(self) -> None:
         """Cancelled."""
+        if self.acting is not None:
+            self.did.append(("failed", self.acting[0]))
         self.driving_until = self.acting = None
         if not self.over:
             self.did.append(("cancelled", self.order_id))
@@ -297,6 +300,7 @@ class Robot:
             return "WAITING"
         if self.paused:
             self.paused = False
+            self.did.append(("resumed", ""))
             more = self.now - self._paused_at
             if self.driving_until is not None:
                 self.driving_until += more
