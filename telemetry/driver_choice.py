@@ -12,7 +12,6 @@ from fleet import drivers as port
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Spec
 
-NATIVE = "native"  # what is chosen when nobody chooses: the model's default
 WILD = "+#"  # stand for many topics, so they are in no address
 _KINDS: dict[type[inspect.Type], str] = {
     inspect.StrType: "text", inspect.IntType: "whole", inspect.FloatType: "number", inspect.BoolType: "yes_no",
@@ -23,19 +22,18 @@ _SAID = {">=": "At least {}.", "<=": "At most {}.", ">": "More than {}.", "<": "
 
 
 def known() -> dict[str, port.Driver]:
-    """All that can be used, Drover's own protocol first."""
+    """All that can be used; what Drover's own addresses speak comes first."""
     return _known(tuple(registry.get(name) for name in registry.names()))
 
 
 @cache
 def _known(drivers: tuple[Driver, ...]) -> dict[str, port.Driver]:
-    return {d.name: _shown(d) for d in sorted(drivers, key=lambda d: (d.name != NATIVE, d.label))}
+    return {d.name: _shown(d) for d in sorted(drivers, key=lambda d: (d.transport != "socket", d.label))}
 
 
 def _shown(driver: Driver) -> port.Driver:
-    usual = "" if driver.transport == "socket" else "What the robot calls itself on the broker."
     return port.Driver(
-        driver.name, driver.label, driver.transport, getattr(driver, "address", usual), driver.strict_sequence,
+        driver.name, driver.label, driver.transport, driver.address, driver.strict_sequence,
         tuple(_settings(driver)), msgspec.structs.asdict(driver.timing),
         partial(wrong, driver), partial(wrong_address, driver), partial(topics, driver),
     )  # fmt: skip

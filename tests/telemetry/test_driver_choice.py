@@ -29,6 +29,7 @@ class Pigeon:
     name: ClassVar[str] = "pigeon"
     label: ClassVar[str] = "Pigeons"
     transport: ClassVar[Literal["mqtt", "socket"]] = "mqtt"
+    address: ClassVar[str] = "its ring"
     profile = Profile
     timing: ClassVar[Timing] = Timing(suspect_after_s=30)
     strict_sequence: ClassVar[bool] = True
@@ -55,7 +56,7 @@ def test_settings_become_fields():
     assert (shown.settings[0].label, shown.settings[0].help) == ("Prefix", "Before every topic.")
     assert shown.settings[4].label == "Deviation m"
     assert (shown.timing["suspect_after_s"], shown.strict_sequence, shown.address) == (
-        30, True, "What the robot calls itself on the broker.",
+        30, True, "its ring",
     )  # fmt: skip
 
 

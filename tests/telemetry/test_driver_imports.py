@@ -1,6 +1,7 @@
 """Drivers stand apart: they import the contract, not Drover, and nobody outside asks which driver or brand a robot has."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,27 +59,47 @@ def test_what_drivers_may_not_import_is_seen(line):
 
 def conditions_about_brands(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Comparisons (and cases) with a driver's or a brand's name, or of what holds one with any text: line, source."""
+    aliases = {
+        target.id: node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def text(node: ast.AST) -> str:
+        value = aliases.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
+        return value if isinstance(value, str) else ""
+
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             several = [e for s in sides if isinstance(s, ast.Tuple | ast.List | ast.Set) for e in s.elts]
-            texts = [c.value for c in (*sides, *several) if isinstance(c, ast.Constant)]
+            texts = {text(side) for side in (*sides, *several)} - {""}
             asked = {
                 a.attr if isinstance(a, ast.Attribute) else a.id
                 for a in sides
                 if isinstance(a, ast.Attribute | ast.Name)
             }
-            if NAMES & {t for t in texts if isinstance(t, str)} or (
-                asked & ABOUT_BRANDS and any(isinstance(t, str) and t for t in texts)
-            ):
+            if NAMES & texts or (asked & ABOUT_BRANDS and texts):
                 yield node.lineno, ast.unparse(node)
-        elif isinstance(node, ast.MatchValue):
-            if isinstance(node.value, ast.Constant) and node.value.value in NAMES:
-                yield node.value.lineno, ast.unparse(node)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
-            if node.func.attr in ("startswith", "endswith") and NAMES & {t for t in texts if isinstance(t, str)}:
-                yield node.lineno, ast.unparse(node)
+        elif isinstance(node, ast.MatchValue) and text(node.value) in NAMES:
+            yield node.value.lineno, ast.unparse(node)
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", "") in ("startswith", "endswith")
+            and NAMES & {text(argument) for argument in node.args}
+        ):
+            yield node.lineno, ast.unparse(node)
+
+
+def test_no_template_asks_either():
+    found = []
+    for file in sorted((ROOT / "templates").rglob("*.html")):
+        for condition in re.findall(r"{%\s*(?:el)?if\b.*?%}", file.read_text()):
+            if any(f'"{name}"' in condition or f"'{name}'" in condition for name in NAMES):
+                found.append(f"{file.relative_to(ROOT)}: {condition}")
+    assert not found
 
 
 def test_nobody_asks_which_driver_or_brand_a_robot_has():
@@ -97,7 +118,7 @@ def test_nobody_asks_which_driver_or_brand_a_robot_has():
 @pytest.mark.parametrize(
     "source",
     ["if robot.brand.driver == 'native': pass", "x = 1 if name in ('vda5050', 'b') else 2", "if brand == 'Acme': pass",
-     "match d:\n  case 'native': pass", "d.startswith('vda5050')", "if row.manufacturer != 'KIT': pass", "if n == 'Mule 300': pass"],
+     "OWN = 'native'\nif d.name != OWN: pass", "match d:\n  case 'native': pass", "d.startswith('vda5050')", "if row.manufacturer != 'KIT': pass", "if n == 'Mule 300': pass"],
 )  # fmt: skip
 def test_such_a_question_is_seen(source):
     assert list(conditions_about_brands(ast.parse(source)))
