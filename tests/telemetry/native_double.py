@@ -13,7 +13,7 @@ from telemetry.simulator.machine import Event, Machine
 from telemetry.simulator.outbox import Outbox
 
 HELLO_S = 3.0  # a hello without a welcome is said again
-CAPABILITIES = ["navigate", "pick", "drop", "wait", "charge"]
+CAPABILITIES = ["navigate", "pick", "drop", "wait", "charge", "custom"]
 DEEDS = {
     "mission.accepted": "accepted", "mission.rejected": "rejected", "mission.step_completed": "completed",
     "mission.step_failed": "failed", "mission.paused": "paused", "mission.resumed": "resumed",
@@ -82,6 +82,9 @@ class NativeRobot:
                     self._out.append(Said(topic=self._topic("telemetry"), payload=text.encode()))
         out, self._out = self._out, []
         yield from out
+
+    def fail(self, step: int) -> None:
+        self.machine.fails = lambda attempt: attempt == 1 and self.machine.work.number == step
 
     def restart(self, now: datetime) -> None:
         memory, kept = self.machine.memory(), self.outbox.memory()

@@ -5,14 +5,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from telemetry.drivers import kit
+from telemetry.drivers import kit, native
 from telemetry.drivers.contract import Spec
 from telemetry.drivers.native import Profile, driver
 from tests.telemetry.native_double import NativeRobot
 
 ROBOTS = tuple(Spec(id=f"RB-00{n}", address="", profile=Profile()) for n in (1, 2))
-NATIVE = kit.Case(driver=driver, double=NativeRobot, robots=ROBOTS, steps=("navigate", "pick", "drop"), answers=True)
+NATIVE = kit.Case(
+    driver=driver, double=NativeRobot, robots=ROBOTS, steps=("navigate", "pick", "drop"), answers=True, retries=True
+)
 named = pytest.mark.parametrize("scenario", kit.SCENARIOS, ids=lambda scenario: scenario.__name__)
 
 
@@ -21,10 +24,16 @@ def test_the_native_driver_conforms(scenario):
     scenario(NATIVE)
 
 
+@named
+def test_the_native_driver_conforms_with_other_steps(scenario):
+    scenario(replace(NATIVE, steps=("navigate", "wait", "charge", "custom")))
+
+
 # --- every scenario can fail: the example's driver with one defect each
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "drover-trundle"
 SOURCE = (EXAMPLE / "drover_trundle.py").read_text()
+NATIVE_SOURCE = Path(native.__file__).read_text()
 
 
 def _cart():
@@ -96,6 +105,13 @@ DEFECTS: dict[str, tuple[str, str, str, str]] = {
     "stops at work only": (
         "a_robot_that_stands_is_stopped", 'if do == "halt" and', 'if do == "halt" and about and', "not yet: robot.stopped is said",
     ),
+    "forgets which try it was": (
+        "a_failed_step_is_tried_again", "attempt=up.attempt,", "attempt=up.attempt and 1,", "said of {1}",
+    ),
+    "tells everybody to try again": (
+        "a_step_is_skipped", "[self._send(command.raw)]", "[self._send(command.raw.replace('skip_step', 'query_state'))]",
+        "the robot did the step that it was to skip",
+    ),
     "answers no question": (
         "a_question_is_answered", 'if do == "report"', "if False", "not yet: robot.state is said, in reply",
     ),
@@ -141,10 +157,12 @@ DEFECTS: dict[str, tuple[str, str, str, str]] = {
 
 
 def defective(old: str, new: str) -> kit.Case:
-    assert SOURCE.count(old) == 1, f"{old!r} stands {SOURCE.count(old)} times in the example"
-    space: dict = {"timedelta": timedelta}
-    exec(compile(SOURCE.replace(old, new), "defective", "exec"), space)  # noqa: S102
-    return trundle(space["driver"])
+    """The example's driver with this text changed; or the native one, where it is about what the example does not do."""
+    source = SOURCE if old in SOURCE else NATIVE_SOURCE
+    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in the driver"
+    space: dict = {"timedelta": timedelta, "__name__": "defective"}
+    exec(compile(source.replace(old, new), "defective", "exec"), space)  # noqa: S102
+    return trundle(space["driver"]) if source is SOURCE else replace(NATIVE, driver=space["driver"])
 
 
 def trundle(driver) -> kit.Case:

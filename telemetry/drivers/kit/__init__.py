@@ -11,7 +11,7 @@
 A scenario raises `kit.Failed` with what is wrong and what went over the wire before it. docs/writing-a-driver.md.
 """
 
-from telemetry.drivers.kit.double import Case, Deed, Double, Failed, Said
+from telemetry.drivers.kit.double import Case, Deed, Double, Failed, Failing, Said
 from telemetry.drivers.kit.scenarios import SCENARIOS
 
-__all__ = ["SCENARIOS", "Case", "Deed", "Double", "Failed", "Said"]
+__all__ = ["SCENARIOS", "Case", "Deed", "Double", "Failed", "Failing", "Said"]

@@ -49,11 +49,20 @@ class Double(Protocol):
         ...
 
 
+class Failing(Double, Protocol):
+    """What a case with `retries` needs as well."""
+
+    def fail(self, step: int) -> None:
+        """The first try of this step comes to nothing."""
+        ...
+
+
 class Case(Struct, frozen=True, kw_only=True):
     """One driver on the bench. Two robots, because a driver that mixes them up is none.
 
     `steps`: the commands of the missions that are played, in order. `pauses`: the robots can be paused and stopped in
-    the middle of a mission. `answers`: the protocol has an answer to each message, so it sends more the more it hears.
+    the middle of a mission. `retries`: they can be told to try a step again, and to skip one; their doubles are `Failing`.
+    `answers`: the protocol has an answer to each message, so it sends more the more it hears.
     """
 
     driver: Driver
@@ -61,6 +70,7 @@ class Case(Struct, frozen=True, kw_only=True):
     robots: tuple[Spec, Spec]
     steps: tuple[str, ...] = ("navigate", "navigate", "navigate")
     pauses: bool = True
+    retries: bool = False
     answers: bool = False
 
 

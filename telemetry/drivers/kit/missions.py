@@ -103,6 +103,33 @@ def a_robot_that_stands_is_stopped(case: Case) -> None:
     finish(bench)
 
 
+def a_failed_step_is_tried_again(case: Case) -> None:
+    """Under its next attempt, which its words bear."""
+    if not case.retries:
+        return
+    bench = ready(case)
+    bench.robot.fail(2)  # type: ignore[attr-defined]
+    bench.assign()
+    bench.run_until("the first try of step 2 has failed, by its word", lambda: (2, 1) in bench.site.failed)
+    bench.run(SETTLE_S)
+    bench.check(not bench.did("completed", 2), "a step was tried again before anybody said so")
+    bench.site.retry(2, bench.now)
+    finish(bench)
+    attempts = {word.attempt for word in bench.said("mission.step_completed") if word.step == 2}
+    bench.check(attempts == {2}, f"step 2 was completed at its second try, and said of {attempts}")
+
+
+def a_step_is_skipped(case: Case) -> None:
+    """In the middle of it: the robot leaves it, and goes on with the next."""
+    if not case.retries:
+        return
+    bench = begun(case)
+    bench.site.skip(2, bench.now)
+    bench.run_until("the mission is finished, by its word", lambda: bench.site.ended)
+    bench.check(not bench.did("completed", 2), "the robot did the step that it was to skip")
+    bench.check(2 not in bench.site.claims, "a step that was skipped is said to be completed")
+
+
 def a_question_is_answered(case: Case) -> None:
     """Asked for its state it tells the newest, in reply to the question; at rest and at work."""
     for bench in (ready(case), begun(case)):

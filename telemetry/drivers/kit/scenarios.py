@@ -19,6 +19,8 @@ SCENARIOS: tuple[Callable[[Case], None], ...] = (
     missions.a_mission_is_paused_and_resumed,
     missions.a_robot_is_stopped_and_released,
     missions.a_robot_that_stands_is_stopped,
+    missions.a_failed_step_is_tried_again,
+    missions.a_step_is_skipped,
     missions.a_question_is_answered,
     trouble.the_gateway_is_restarted_at_rest,
     trouble.the_gateway_is_restarted_in_the_middle,

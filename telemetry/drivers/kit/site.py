@@ -34,6 +34,8 @@ class Site:
         self.stopped = False
         self.ended = ""  # how the last dispatch did
         self.claims: set[int] = set()  # steps that the robot has completed, by its word
+        self.skipped: set[int] = set()
+        self.failed: set[tuple[int, int]] = set()  # steps and attempts, by its word
         self.finished = False  # by its word
         self.mode = ""
         self.confirmed: set[UUID] = set()  # stops and questions that were answered
@@ -48,7 +50,7 @@ class Site:
         self.dispatch = Dispatch(
             mission=uuid5(IDS, f"{self.spec.id} mission {number}"), dispatch_no=1, title="Round", steps=planned
         )
-        self.ended, self.claims, self.finished = "", set(), False
+        self.ended, self.claims, self.skipped, self.failed, self.finished = "", set(), set(), set(), False
         written = [
             {"number": s.number, "command": s.command, "params": s.params, "timeout_s": s.timeout_s, "attempt": 1}
             for s in planned
@@ -71,6 +73,20 @@ class Site:
         assert self.dispatch is not None
         self.dispatch = replace(self.dispatch, paused=False)
         return self.command("mission.resume", now)
+
+    def retry(self, step: int, now: datetime) -> Command:
+        """Another try of a step that has failed."""
+        assert self.dispatch is not None
+        steps = list(self.dispatch.steps)
+        again = steps[step - 1] = replace(steps[step - 1], attempt=steps[step - 1].attempt + 1, started_at=now)
+        self.dispatch = replace(self.dispatch, steps=tuple(steps))
+        return self.command("mission.retry_step", now, step=step, attempt=again.attempt)
+
+    def skip(self, step: int, now: datetime) -> Command:
+        assert self.dispatch is not None
+        self.skipped.add(step)
+        self._advance(now)
+        return self.command("mission.skip_step", now, step=step, attempt=self.dispatch.steps[step - 1].attempt)
 
     def stop(self, now: datetime) -> Command:
         self.stopped = True
@@ -151,6 +167,9 @@ class Site:
     def _completed(self, word: Say) -> None:
         self.claims.add(word.step or 0)
 
+    def _failed(self, word: Say) -> None:
+        self.failed.add((word.step or 0, word.attempt or 0))
+
     def _finished(self, word: Say) -> None:
         self.finished = True
 
@@ -185,8 +204,8 @@ class Site:
             return
         steps, due = [], 0
         for step in self.dispatch.steps:
-            if step.number in self.claims and not due:
-                steps.append(replace(step, outcome="completed"))
+            if step.number in self.claims | self.skipped and not due:
+                steps.append(replace(step, outcome="completed" if step.number in self.claims else "skipped"))
             else:
                 due = due or step.number
                 began = now if step.number == due and step.started_at is None else step.started_at
@@ -211,7 +230,7 @@ _WORDS: dict[str, Callable[[Site, Say], None]] = {
     "mission.finished": Site._finished,
     "mission.cancelled": Site._over,
     "mission.rejected": Site._over,
-    "mission.step_failed": Site._over,
+    "mission.step_failed": Site._failed,
     "mission.paused": Site._suspended,
     "mission.resumed": Site._suspended,
     "robot.state": Site._answered,

@@ -70,16 +70,20 @@ def _did(kind: str) -> Callable[["Bench", Say, Sequence[Deed]], bool]:
     return lambda bench, word, deeds: any(d.kind == kind for d in deeds)
 
 
-def _did_step(kind: str, before: int = 0) -> Callable[["Bench", Say, Sequence[Deed]], bool]:
-    return lambda bench, word, deeds: Deed(kind, (word.step or 0) - before) in deeds
+def _did_step(kind: str) -> Callable[["Bench", Say, Sequence[Deed]], bool]:
+    return lambda bench, word, deeds: Deed(kind, word.step or 0) in deeds
 
 
 def _started(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
-    return _did("accepted")(bench, word, deeds) and (word.step == 1 or _did_step("completed", 1)(bench, word, deeds))
+    before = (word.step or 0) - 1
+    return Deed("accepted") in deeds and (
+        not before or before in bench.site.skipped or Deed("completed", before) in deeds
+    )
 
 
 def _all_done(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
-    return all(Deed("completed", number) in deeds for number in range(1, len(bench.case.steps) + 1))
+    steps = set(range(1, len(bench.case.steps) + 1)) - bench.site.skipped
+    return all(Deed("completed", number) in deeds for number in steps)
 
 
 def _cancelled(bench: "Bench", word: Say, deeds: Sequence[Deed]) -> bool:
