@@ -1,4 +1,4 @@
-"""Is this container's process alive? `python deploy/healthcheck.py web|worker`; exit code 1 if not."""
+"""Is this container's process alive? `python deploy/healthcheck.py web|worker|gateway`; exit code 1 if not."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import urllib.request
 
 
 def request(part: str) -> urllib.request.Request:
-    """Web: /healthz, as the proxy in front would ask for it. Worker: its figures."""
+    """Web: /healthz, as the proxy in front would ask for it. Worker, gateway: its figures."""
     if part == "web":
         host = os.environ.get("ALLOWED_HOSTS", "localhost").split(",")[0].lstrip(".")
         return urllib.request.Request(

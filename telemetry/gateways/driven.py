@@ -7,6 +7,7 @@ telemetry and signs of life on, sends. What a driver raises costs that message, 
 import asyncio
 import logging
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -287,7 +288,9 @@ class Talk:
             heard = Heard(part=part, payload=message.payload, at=at, retained=message.retained)
             effects = self._ask("hear", heard, self.wanted)
         answer = next((e.payload for e in effects if type(e) is contract.Send), b"")
-        self.links.heard.note(self.robot.spec.id, message.payload, at, answer[:500].decode(errors="replace"), MQTT)
+        self.links.heard.note(
+            self.robot.spec.id, without_tokens(message.payload), at, answer[:500].decode(errors="replace"), MQTT
+        )
         old = message.retained or (message.qos > 0 and self.broker.catches_up)
         self._carry_out(effects, at, receipt, old, message=(message, part, at))
 
@@ -526,6 +529,11 @@ _DO: dict[type[Any], Callable[..., None]] = {
 }
 
 
+def without_tokens(payload: bytes) -> bytes:
+    """For people: a credential that came in a message is nobody's to read."""
+    return _TOKEN.sub(_HIDDEN, payload) if _PREFIX in payload else payload
+
+
 def sound(facts: dict[str, Any]) -> dict[str, Any]:
     """Of telemetry that a driver read off a robot's message: what can be kept and shown."""
     kept: dict[str, Any] = {}
@@ -539,6 +547,9 @@ def sound(facts: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+_PREFIX = b"drover_"  # of each token that fleet.actions issues
+_TOKEN = re.compile(re.escape(_PREFIX) + rb"[A-Za-z0-9_-]+")
+_HIDDEN = _PREFIX + "…".encode()
 _BOUNDS = {
     "x": (-1e7, 1e7), "y": (-1e7, 1e7), "theta": (-1e7, 1e7), "speed": (-1e7, 1e7), "battery": (0, 100),
     "skew_s": (-1e10, 1e10),

@@ -25,10 +25,11 @@ ANSWERS = {
     "SECRET_KEY": "Xk29vQm7bT4nRz81LwPd63HcYsE5fGaJu0oVtNi-XbKqMrZe7dWq1LpA",
     "POSTGRES_PASSWORD": "5f0c",
     "METRICS_TOKEN": "abc",
+    "MQTT_PASSWORD": "7d1e",
     "ALLOWED_HOSTS": "fleet.example.org",
     "CSRF_TRUSTED_ORIGINS": "https://fleet.example.org",
 }
-OURS = ("web", "worker", "followers", "migrate", "backup")
+OURS = ("web", "worker", "followers", "gateway", "migrate", "backup")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,9 @@ def test_what_has_to_be_filled_in_is_in_the_example_and_is_refused_when_empty():
         if line and line[0] != "#"
     )
     assert {name for name, _ in asked} == example.keys() == ANSWERS.keys()
-    assert not any(example[name] for name in ("SECRET_KEY", "POSTGRES_PASSWORD", "METRICS_TOKEN")), "no secret in it"
+    assert not any(example[name] for name in ANSWERS if name.split("_")[-1] in ("KEY", "PASSWORD", "TOKEN")), (
+        "no secret in it"
+    )
 
 
 def test_images_are_pinned_to_a_release(services):
@@ -77,9 +80,9 @@ def test_images_are_pinned_to_a_release(services):
     assert any(image.startswith("postgres:18.") for image in images)
 
 
-def test_ports_are_bound_to_this_machine_and_only_those_of_web(services):
+def test_ports_are_bound_to_this_machine_and_only_those_of_web_and_broker(services):
     published = {name: service["ports"] for name, service in services.items() if service.get("ports")}
-    assert published == {"web": ["127.0.0.1:8000:8000"]}
+    assert published == {"web": ["127.0.0.1:8000:8000"], "mosquitto": ["127.0.0.1:1883:1883"]}
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -91,7 +94,7 @@ def test_our_containers_have_no_rights(services, name):
 
 
 def test_stores_come_first_and_one_job_migrates(services):
-    for name in ("web", "worker", "followers"):
+    for name in ("web", "worker", "followers", "gateway"):
         conditions = {store: wait["condition"] for store, wait in services[name]["depends_on"].items()}
         assert conditions.pop("migrate") == "service_completed_successfully"
         assert conditions == dict.fromkeys(("postgres", "stream", "live"), "service_healthy")
@@ -99,7 +102,7 @@ def test_stores_come_first_and_one_job_migrates(services):
 
 
 def test_volumes_that_are_used_are_declared_and_the_live_store_has_none(compose, services):
-    used = {v.split(":")[0] for service in services.values() for v in service.get("volumes", []) if v[0] != "/"}
+    used = {v.split(":")[0] for service in services.values() for v in service.get("volumes", []) if v[0] not in "/."}
     assert used == compose["volumes"].keys()
     assert services["live"]["volumes"] == []
 
@@ -191,7 +194,7 @@ def test_the_files_of_the_image_are_enough(image, services):
     collected = inside(image, services["web"], run, "manage.py", "collectstatic", "--noinput", "-v0")
     assert (collected.returncode, collected.stderr) == (0, "")
     assert (image / "collected" / "staticfiles.json").exists()
-    for command in ("worker", "backup", "migrate"):
+    for command in ("worker", "gateway", "backup", "migrate"):
         found = inside(image, services[command], run, "manage.py", command, "--help")
         assert found.returncode == 0, found.stderr
     web = inside(image, services["web"], "import fleet.asgi")
@@ -217,10 +220,27 @@ def test_prometheus_scrapes_what_compose_runs(services):
     config = yaml.safe_load((ROOT / "deploy" / "prometheus.yml").read_text())["scrape_configs"][0]
     targets = {target for group in config["static_configs"] for target in group["targets"]}
     port = services["worker"]["environment"]["DROVER_METRICS_PORT"]
-    assert targets == {"web:8000", f"worker:{port}"}
+    assert targets == {"web:8000", f"worker:{port}", f"gateway:{port}"}
     assert "web" in environment(services["web"])["ALLOWED_HOSTS"].split(",")
 
 
 def test_scripts_and_files_of_deploy_are_all_known():
     found = {path.name for path in (ROOT / "deploy").iterdir() if path.is_file() and not path.name.startswith(".")}
     assert found == {"compose.yaml", "example.env", "healthcheck.py", "prometheus.yml"}
+
+
+def test_the_broker_and_mqtt_robots_are_there_when_they_are_asked_for(services):
+    for name in ("mosquitto", "gateway"):
+        assert services[name]["profiles"] == ["mqtt"]
+    told = environment(services["gateway"])
+    assert told["MQTT_URL"] == "mqtt://drover:7d1e@mosquitto:1883"
+    assert told["DROVER_GATEWAY"], "its name at the broker has to stay the same"
+
+
+def test_the_brokers_configuration_lets_nobody_in_without_a_name():
+    lines = (ROOT / "deploy" / "mosquitto" / "mosquitto.conf").read_text().splitlines()
+    told = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines if line and line[0] != "#"}
+    assert told["allow_anonymous"] == "false"
+    assert {"password_file", "acl_file"} <= told.keys()
+    assert told["persistence"] == "true", "events wait for a gateway through a restart"
+    assert {path.name for path in (ROOT / "deploy" / "mosquitto").iterdir()} == {"mosquitto.conf", "acl"}

@@ -383,3 +383,15 @@ async def test_a_command_that_somebody_left_retained_raises_an_alarm_once(stage,
     found = await ask(lambda: list(Alert.objects.values_list("cause", "robot_id", "text")))
     assert [(cause, robot) for cause, robot, _ in found] == [("retained_command:robot:RB-009", "RB-009")]
     assert "scripted/A9/order" in found[0][2]
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        (b'{"data": {"token": "drover_Ab-9_x"}}', '{"data": {"token": "drover_…"}}'.encode()),
+        (b'{"orderId": "1"}', b'{"orderId": "1"}'),
+        (b"\xff drover_x", b"\xff drover_\xe2\x80\xa6"),
+    ],
+)
+def test_a_token_in_a_message_is_shown_to_nobody(payload, shown):
+    assert driven.without_tokens(payload) == shown
