@@ -65,6 +65,9 @@ class Double:
             messages.insert(0, self._said("connection", state, retain=True))
         return messages
 
+    def fail(self, step: int) -> None:
+        self._robot.fail.add(self._steps[step - 1])
+
     def restart(self, now: datetime) -> None:
         self._robot.step(now)
         self._robot.reboot()
@@ -84,6 +87,7 @@ class Double:
             elif kind == "reached" and more[0] in self._arrivals.get(about, ()):
                 self.deeds.append(kit.Deed("completed", self._arrivals[about][more[0]]))
             elif kind in ("done", "failed"):
+                self._robot.fail.clear()  # its first try only
                 self.deeds.append(kit.Deed({"done": "completed"}.get(kind, kind), int(about.rpartition(".")[2])))
             elif kind in ("paused", "resumed"):
                 self.deeds.append(kit.Deed(kind))
@@ -97,7 +101,7 @@ class Double:
 def case(*habits: str, steps=("navigate", "pick", "drop"), **profile) -> kit.Case:
     robots = tuple(Spec(id=f"RB-00{n}", address=f"double/{n}", profile=Profile(**profile)) for n in (1, 2))
     double = type("Double", (Double,), {"habits": habits, "_steps": steps})
-    return kit.Case(driver=driver, double=double, robots=robots, steps=steps)
+    return kit.Case(driver=driver, double=double, robots=robots, steps=steps, retries=steps[1] == "pick")
 
 
 named = pytest.mark.parametrize("scenario", kit.SCENARIOS, ids=lambda scenario: scenario.__name__)
