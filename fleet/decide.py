@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from fleet import faults
+from fleet import abilities, faults
 from fleet.commands import command, msg_id_of
 from fleet.history import Change
 from fleet.models import CommandState, HoldKind, Mode, Presence
@@ -285,8 +285,7 @@ def _edit(change: Change, fact: Edit, now: datetime) -> Verdict:
 def _offers(change: Change, fact: Offers, now: datetime) -> Verdict:
     if change.row.capabilities == fact.capabilities:
         return Verdict.REDUNDANT
-    can = ", ".join(fact.capabilities) or "nothing"
-    change.record("robot.capabilities_told", capabilities=fact.capabilities, can=can)
+    change.record("robot.capabilities_told", capabilities=fact.capabilities, can=abilities.words(fact.capabilities))
     return Verdict.APPLIED
 
 

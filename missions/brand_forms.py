@@ -136,6 +136,7 @@ class BrandForm(forms.Form):
             self.drivers[brand.driver] = drivers.named(brand.driver)._replace(label=f"{brand.driver} (not installed)")
         choice: Any = self.fields["driver"]
         choice.choices = [(d.name, d.label) for d in self.drivers.values()]
+        chosen = self.drivers.get(brand.driver) if brand is not None else None
         if brand is None:
             chosen = self.drivers.get(driver) or self.drivers.get(_usual("driver"))
             self.initial = {"driver": chosen.name if chosen else "", **self.initial}
@@ -149,7 +150,7 @@ class BrandForm(forms.Form):
                 else " seconds (one day)"
             )
             self.fields[time.column] = _whole(
-                time.label, f"{time.help} Usually {_usual(time.column)}.", time.least, time.most, unit, required=False,
+                time.label, f"{time.help} Usually {_usual(time.column, chosen)}.", time.least, time.most, unit, required=False,
                 initial=_usual(time.column),
             )  # fmt: skip
         for known_driver in self.drivers.values():

@@ -45,7 +45,7 @@ def _form_of(knock: Knock) -> dict[str, Any]:
 @admin.register(Knock)
 class KnockAdmin(ReadOnlyAdmin):
     change_list_template = "admin/drover/knock_list.html"
-    list_display = ("who", "presented", "over", "address", "times", "first", "last", "next_step")
+    list_display = ("who", "next_step", "presented", "over", "address", "times", "first", "last")
     list_display_links = None
     list_filter = ("why", "over")
     search_fields = ("robot", "address")

@@ -21,36 +21,108 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One brand's settings. Laid over it: what is set for one robot."""
 
     # topics and headers
-    interface: Level = "uagv"
-    major: Major = "v2"
-    version: Version = ""  # of what we write; empty: as the robot's newest header says, 2.0.0 until it has said one
-    instant_key: Literal["both", "actions", "instantActions"] = "both"  # where a robot looks for its instant actions
+    interface: Annotated[Level, Meta(title="Interface name", description="First level of its topics.")] = "uagv"
+    major: Annotated[Major, Meta(title="Major version in topics", description="Second level of its topics.")] = "v2"
+    version: Annotated[
+        Version,
+        Meta(
+            title="Version written",
+            description="Of what is sent to it. Empty: as its newest message says, 2.0.0 until it has said one.",
+        ),
+    ] = ""
+    instant_key: Annotated[
+        Literal["both", "actions", "instantActions"],
+        Meta(title="Key of instant actions", description="Where it looks for them. Both suits every robot we know."),
+    ] = "both"
 
     # actions
-    pick: Name = "pick"
-    drop: Name = "drop"
-    wait: NameOrNone = ""  # empty: we wait ourselves, by holding the next node back
-    start_charging: Name = "startCharging"
-    stop_charging: Name = "stopCharging"
-    station_parameter: NameOrNone = "stationName"  # of pick and drop: the place; empty: not told
-    load_parameter: NameOrNone = "loadId"  # of pick and drop: the load; empty: not told
-    duration_parameter: Name = "duration"  # of wait: seconds
-    parameters: dict[Command, dict[Name, Any]] = field(default_factory=dict)  # always told with these commands
-    parameter_values: Literal["typed", "strings"] = "typed"  # how numbers and booleans are written
+    pick: Annotated[Name, Meta(title="Action for pick")] = "pick"
+    drop: Annotated[Name, Meta(title="Action for drop")] = "drop"
+    wait: Annotated[
+        NameOrNone,
+        Meta(title="Action for wait", description="Empty: Drover waits itself, by holding the next node back."),
+    ] = ""
+    start_charging: Annotated[Name, Meta(title="Action to start charging")] = "startCharging"
+    stop_charging: Annotated[Name, Meta(title="Action to stop charging")] = "stopCharging"
+    station_parameter: Annotated[
+        NameOrNone,
+        Meta(title="Parameter for the place", description="Of pick and drop. Empty: it is not told."),
+    ] = "stationName"
+    load_parameter: Annotated[
+        NameOrNone,
+        Meta(title="Parameter for the load", description="Of pick and drop. Empty: it is not told."),
+    ] = "loadId"
+    duration_parameter: Annotated[
+        Name,
+        Meta(title="Parameter for the seconds", description="Of its action for wait."),
+    ] = "duration"
+    parameters: Annotated[
+        dict[Command, dict[Name, Any]],
+        Meta(title="Parameters always told", description='With these commands, such as {"pick": {"height": 2}}.'),
+    ] = field(default_factory=dict)
+    parameter_values: Annotated[
+        Literal["typed", "strings"],
+        Meta(title="Values of parameters", description="Strings for robots that take numbers only as text."),
+    ] = "typed"
 
     # what it can and cannot do
-    pause_supported: bool = True
-    idle_cancel: bool = False  # may be sent cancelOrder while it has no order (one known robot kills its next order)
-    capabilities_from_factsheet: bool = True
+    pause_supported: Annotated[
+        bool,
+        Meta(title="Can pause", description="Otherwise it is never paused, and a stop cancels its order."),
+    ] = True
+    idle_cancel: Annotated[
+        bool,
+        Meta(
+            title="Cancel when idle",
+            description="Whether it may be told to cancel while it has no order. One known robot then ends its next one.",
+        ),
+    ] = False
+    capabilities_from_factsheet: Annotated[
+        bool,
+        Meta(title="Can do what its factsheet says", description="Otherwise what its brand is ticked for."),
+    ] = True
 
     # orders
-    base_steps: Annotated[int, Meta(ge=1, le=1000)] = 2  # so many drives are released ahead
-    unique_node_ids: bool = True  # node ids are made unique within an order; else they are the places' own
-    deviation_xy_m: Annotated[float, Meta(ge=0.5, le=1000)] = 0.5  # of the first node, where the robot is
-    deviation_theta_rad: Annotated[float, Meta(ge=0, le=math.pi)] = math.pi  # of the first node
-    map_id: NameOrNone = ""  # empty: the map that the robot says it is on
+    base_steps: Annotated[int, Meta(ge=1, le=1000, title="Drives released ahead")] = 2
+    unique_node_ids: Annotated[
+        bool,
+        Meta(title="Node ids of its order's own", description="Otherwise the places' own, as noted with each place."),
+    ] = True
+    deviation_xy_m: Annotated[
+        float,
+        Meta(
+            ge=0.5,
+            le=1000,
+            title="First node, distance (m)",
+            description="It takes an order if it is this near to where it begins.",
+        ),
+    ] = 0.5
+    deviation_theta_rad: Annotated[
+        float,
+        Meta(ge=0, le=math.pi, title="First node, heading (rad)", description="And turned by no more than this."),
+    ] = math.pi
+    map_id: Annotated[NameOrNone, Meta(title="Map", description="Empty: the map that it says it is on.")] = ""
 
     # bounds
-    keepalive_s: Annotated[int, Meta(ge=1, le=3600)] = 30  # a robot that is well is never silent for longer
-    max_payload_bytes: Annotated[int, Meta(ge=1024, le=16 * 1024 * 1024)] = 256 * 1024
-    max_states_per_s: Annotated[float, Meta(ge=0.1, le=1000)] = 20
+    keepalive_s: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=3600,
+            title="Never silent for longer than (s)",
+            description="When it is well. After this it is asked.",
+        ),
+    ] = 30
+    max_payload_bytes: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            le=16 * 1024 * 1024,
+            title="Largest message (bytes)",
+            description="Larger ones are left out and counted.",
+        ),
+    ] = 256 * 1024
+    max_states_per_s: Annotated[
+        float,
+        Meta(ge=0.1, le=1000, title="States read per second", description="Of more, the newest."),
+    ] = 20
