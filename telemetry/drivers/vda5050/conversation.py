@@ -160,6 +160,8 @@ class Talk:
         return iter(())
 
     def _pause(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        if self._known.picture is None:
+            return  # it comes again
         self._orders.resuming = False
         if self._known.profile.pause_supported:
             self._errands.drop("stopPause")
@@ -169,10 +171,12 @@ class Talk:
         yield Delivered(command=command.id)
 
     def _resume(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        if self._known.picture is None:
+            return
         if not self._stops.holds(wanted, now):
             self._orders.resuming = True
             pausing = self._errands.drop("startPause")
-            if pausing or (self._known.picture is not None and self._known.picture.paused):
+            if pausing or self._known.picture.paused:
                 self._errands.add("stopPause", str(command.id), now)
         yield Delivered(command=command.id)
 

@@ -1,0 +1,278 @@
+"""People press pause, stop and cancel: what the robot is sent, and which words come of what it does."""
+
+from datetime import timedelta
+
+import pytest
+
+from telemetry.drivers.contract import Complaint
+from telemetry.drivers.vda5050.profile import Profile
+from tests.telemetry.vda5050.robot_double import HABITS
+from tests.telemetry.vda5050.stage import START, Stage, drive, drop, pick, wait
+
+FETCH = (drive("A"), pick("B"), drop("C"))
+QUIET = tuple(habit for habit in HABITS if habit not in ("no_position", "never_pauses"))
+
+
+def on_its_way(*steps, **more):
+    """A second after its first step."""
+    return Stage(*(steps or FETCH), **more).dispatch().run_until(lambda s: "completed 1" in s.words).run(1)
+
+
+def picking(*steps, **more):
+    stage = Stage(*(steps or FETCH), **more).dispatch()
+    return stage.run_until(lambda s: any(a["actionStatus"] == "RUNNING" for a in s.robot.actions.values()))
+
+
+# --- pause
+
+
+@pytest.mark.parametrize("habit", ("", *QUIET))
+def test_paused_and_resumed(habit):
+    stage = on_its_way(habits=(habit,) if habit else ())
+    stage.pause()
+    stage.run(10)
+    assert stage.words[-1] == "paused"
+    stage.resume()
+    stage.to_the_end()
+    assert stage.words == ["accepted", "completed 1", "paused", "resumed", "completed 2", "completed 3", "finished"]
+
+
+def test_a_pause_that_is_never_confirmed_is_never_said():
+    stage = on_its_way(habits=("never_pauses",))
+    stage.pause()
+    stage.to_the_end()
+    assert "paused" not in stage.words
+    assert 1 <= len(stage.instant("startPause")) <= 5
+
+
+def test_a_brand_that_cannot_pause_is_sent_none():
+    stage = on_its_way(profile=Profile(pause_supported=False))
+    stage.pause()
+    stage.to_the_end()
+    assert "paused" not in stage.words
+    assert not stage.instant("startPause")
+    assert "mission.pause" in {e.field for e in stage.effects if isinstance(e, Complaint)}
+
+
+def test_a_pause_survives_a_restart_of_the_gateway():
+    stage = on_its_way()
+    stage.pause()
+    stage.run(3)
+    stage.restart_driver()
+    stage.run(5)
+    stage.resume()
+    assert stage.to_the_end().words[-1] == "finished"
+    assert stage.words.count("resumed") == 1
+
+
+def test_a_robot_that_forgot_its_order_while_it_was_paused():
+    stage = on_its_way()
+    stage.pause()
+    stage.run(3)
+    stage.robot.reboot()
+    stage.robot.tell()
+    stage.run(5)
+    stage.resume()
+    stage.to_the_end(60)
+    assert (stage.site.row.state, stage.site.row.abort_reason) == ("aborted", "robot_fault")
+
+
+# --- stop
+
+
+@pytest.mark.parametrize("habit", ("", *QUIET))
+def test_stopped_released_and_resumed(habit):
+    stage = on_its_way(habits=(habit,) if habit else ())
+    stage.stop()
+    stage.run(10).release()
+    stage.run(5)
+    assert stage.words[-2:] in (["paused", "stopped"], ["stopped", "paused"])
+    assert stage.robot.paused, "a release is no command to drive"
+    stage.resume()
+    stage.to_the_end()
+    assert stage.words[-4:] == ["resumed", "completed 2", "completed 3", "finished"]
+    assert not stage.instant("cancelOrder")
+
+
+def test_the_stop_is_answered_by_its_own_id():
+    stage = on_its_way()
+    stage.stop()
+    stage.run(3)
+    stop = next(row.command.id for row in stage.open.values() if row.command.type == "robot.stop")
+    assert [say.data for say in stage.said if say.type == "robot.stopped"] == [{"reply_to": str(stop)}]
+    assert set(stage.instant("startPause")) == {str(stop)}
+
+
+@pytest.mark.parametrize(
+    ("profile", "habits", "after_s"), [({}, ("never_pauses",), 2), ({"pause_supported": False}, (), 0)]
+)
+def test_a_stop_that_a_pause_does_not_bring_about_ends_the_order(profile, habits, after_s):
+    stage = on_its_way(drive("A"), drive("B"), drive("C"), habits=habits, profile=Profile(**profile))
+    stage.robot.drive_s = 30
+    stage.run_until(lambda s: "completed 2" in s.words).run(1)
+    asked_at = stage.now
+    stage.stop()
+    stage.run(8)
+    cancelled_at = next(
+        at for at, part, m in stage.sent if part == "instantActions" and m["actions"][0]["actionType"] == "cancelOrder"
+    )
+    assert timedelta(seconds=after_s) <= cancelled_at - asked_at <= timedelta(seconds=after_s + 1.5)
+    assert "stopped" in stage.words
+    assert stage.robot.resting
+    stage.release()
+    stage.run(5)
+    assert stage.robot.resting, "a release is no command to drive"
+    stage.robot.drive_s = 3
+    stage.resume()
+    stage.to_the_end()
+    assert stage.words == [
+        "accepted",
+        "completed 1",
+        "completed 2",
+        "paused",
+        "stopped",
+        "resumed",
+        "completed 3",
+        "finished",
+    ]
+    assert [o["orderId"] for o in stage.orders][-1].endswith(".3.1"), "from the step where it was"
+
+
+def test_what_was_begun_when_its_order_had_to_be_ended_has_failed():
+    stage = picking(drive("A"), pick("B", failure_retries=1), drop("C"), habits=("never_pauses",))
+    stage.robot.acting = stage.robot.acting[0], stage.now + timedelta(seconds=30)
+    stage.stop()
+    stage.run(8)
+    assert "failed 2/1" not in stage.words, "people stopped it: nothing is held against it meanwhile"
+    stage.release()
+    stage.run(3)
+    stage.resume()
+    stage.to_the_end()
+    assert [w for w in stage.words if w != "paused"] == [
+        "accepted", "completed 1", "stopped", "failed 2/1", "resumed", "completed 2", "completed 3", "finished",
+    ]  # fmt: skip
+
+
+def test_a_robot_that_stands_is_stopped_and_takes_its_next_order_when_it_is_released():
+    stage = Stage(*FETCH).run(1)
+    stage.stop()
+    stage.run(5)
+    assert stage.words == ["stopped"]
+    stage.dispatch().run(15)
+    assert stage.orders == []
+    stage.release()
+    stage.run(3)
+    if stage.site.row.paused_at:
+        stage.resume()
+    assert stage.to_the_end().words[-1] == "finished"
+
+
+def test_an_order_that_runs_late_on_a_stopped_robot_is_ended():
+    stage = Stage(*FETCH).run(1)
+    stage.robot.freeze(6)
+    stage.dispatch().run(2)
+    stage.stop()
+    stage.run(10)
+    assert stage.robot.paused or stage.robot.resting
+    assert "stopped" in stage.words
+
+
+def test_a_stop_is_told_also_when_nothing_is_known_of_the_robot():
+    stage = Stage(*FETCH)
+    stage.robot.out.clear()
+    stage.net.up = lambda message: []
+    stage._heard("connection", {"connectionState": "ONLINE"})()
+    stage.stop()
+    stage.run(1)
+    assert stage.instant("startPause")
+    assert "stopped" not in stage.words
+
+
+# --- cancel
+
+IDLE = [True, False]
+
+
+@pytest.mark.parametrize("idle_cancel", IDLE)
+@pytest.mark.parametrize("habit", ("", *QUIET, "never_pauses"))
+def test_cancelled_on_its_way(habit, idle_cancel):
+    stage = on_its_way(habits=(habit,) if habit else (), profile=Profile(idle_cancel=idle_cancel))
+    stage.cancel()
+    stage.to_the_end()
+    assert stage.words == ["accepted", "completed 1", "cancelled"]
+    assert (stage.site.row.state, stage.site.row.stop_confirmed) == ("aborted", True)
+    assert stage.robot.resting
+
+
+@pytest.mark.parametrize("idle_cancel", IDLE)
+def test_cancelled_in_the_middle_of_an_action(idle_cancel):
+    stage = picking(profile=Profile(idle_cancel=idle_cancel))
+    stage.cancel()
+    stage.to_the_end()
+    assert stage.words == ["accepted", "completed 1", "cancelled"]
+
+
+@pytest.mark.parametrize("idle_cancel", IDLE)
+def test_cancelled_before_it_has_the_order(idle_cancel):
+    stage = Stage(*FETCH, profile=Profile(idle_cancel=idle_cancel)).run(1)
+    stage.net.down = lambda part, message: [] if part == "order" else [0.02]
+    stage.dispatch().run(5)
+    stage.cancel()
+    stage.to_the_end()
+    assert (stage.site.row.state, stage.site.row.stop_confirmed) == ("aborted", True)
+    assert not [at for at, part, _ in stage.sent if part == "order" and at > START + timedelta(seconds=8)]
+    if not idle_cancel:
+        assert not stage.instant("cancelOrder"), "an idle robot is sent none"
+
+
+def test_a_cancel_that_is_lost_is_sent_again_under_its_id():
+    stage, count = on_its_way(profile=Profile(idle_cancel=True)), []
+    stage.robot.drive_s = 60
+    stage.net.down = lambda part, message: [] if count.append(1) is None and len(count) <= 3 else [0.02]
+    stage.cancel()
+    stage.to_the_end()
+    assert stage.words[-1] == "cancelled"
+    assert len(set(stage.instant("cancelOrder"))) == 1 < len(stage.instant("cancelOrder"))
+
+
+def test_a_cancel_that_is_never_answered_is_never_said_to_be_done():
+    stage = on_its_way(profile=Profile(idle_cancel=True))
+    stage.robot.drive_s = 1000
+    stage.robot._cancel = lambda: "RUNNING"
+    stage.robot.driving_until += timedelta(seconds=1000)
+    stage.cancel()
+    stage.to_the_end()
+    assert "cancelled" not in stage.words
+    assert (stage.site.row.state, stage.site.row.stop_confirmed) == ("aborted", False)
+    assert len(stage.instant("cancelOrder")) <= 10
+
+
+def test_a_cancel_for_a_mission_that_it_does_not_know_leaves_another_masters_order_alone():
+    stage = Stage(*FETCH, profile=Profile(idle_cancel=True)).run(1)
+    stage.robot.drive_s = 20
+    nodes = [{"nodeId": n, "sequenceId": s, "released": True, "actions": []} for n, s in (("q", 0), ("r", 2))]
+    edge = {"edgeId": "e", "sequenceId": 1, "released": True, "startNodeId": "q", "endNodeId": "r", "actions": []}
+    stage.robot.hear("order", {"orderId": "theirs", "orderUpdateId": 0, "nodes": nodes, "edges": [edge]})
+    stage.run(1).dispatch().run(2)
+    stage.cancel()
+    stage.to_the_end()
+    assert stage.words == ["cancelled"]
+    assert not stage.instant("cancelOrder")
+
+
+def test_cancelled_while_it_is_stopped():
+    stage = on_its_way()
+    stage.stop()
+    stage.run(3)
+    stage.cancel()
+    stage.to_the_end()
+    assert stage.words[-1] == "cancelled"
+
+
+def test_cancelled_while_it_waits():
+    stage = Stage(drive("A"), wait(30), drive("B")).dispatch().run_until(lambda s: "completed 1" in s.words).run(5)
+    stage.cancel()
+    stage.to_the_end()
+    assert stage.words == ["accepted", "completed 1"] or stage.words[-1] == "cancelled"
+    assert stage.site.row.stop_confirmed
+    assert not stage.instant("cancelOrder"), "it is idle"
