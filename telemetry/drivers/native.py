@@ -23,6 +23,7 @@ from telemetry.drivers.contract import (
     Link,
     Say,
     Send,
+    Settings,
     Spec,
     Tell,
     Timing,
@@ -112,10 +113,6 @@ def refusal(bad: Bad) -> str:
 
 
 # over MQTT
-
-
-class Profile(Struct, frozen=True, kw_only=True):
-    """Every robot that speaks this protocol does so in the same way."""
 
 
 class Talk:
@@ -225,7 +222,7 @@ class Native:
     label: ClassVar[str] = "Drover's own protocol"
     address: ClassVar[str] = ""
     transport: ClassVar[Literal["mqtt", "socket"]] = "socket"
-    profile: ClassVar[type[Struct]] = Profile
+    profile: ClassVar[type[Struct]] = Settings
     timing: ClassVar[Timing] = Timing()
     strict_sequence: ClassVar[bool] = False
     newest: ClassVar[frozenset[str]] = frozenset({"telemetry", "presence"})
@@ -237,7 +234,7 @@ class Native:
     def commands(self, robot: Spec) -> Sequence[str]:
         return [_commands(robot)]
 
-    def discovery(self, profile: Profile) -> Sequence[str]:
+    def discovery(self, profile: Settings) -> Sequence[str]:
         return [f"{PREFIX}/+/presence"]
 
     def whose(self, topic: str) -> tuple[str, str] | None:

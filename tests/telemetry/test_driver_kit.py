@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from telemetry.drivers import kit, native
-from telemetry.drivers.contract import Spec
-from telemetry.drivers.native import Profile, driver
+from telemetry.drivers.contract import Settings, Spec
+from telemetry.drivers.native import driver
 from tests.telemetry.native_double import NativeRobot
 
-ROBOTS = tuple(Spec(id=f"RB-00{n}", address="", profile=Profile()) for n in (1, 2))
+ROBOTS = tuple(Spec(id=f"RB-00{n}", address="", profile=Settings()) for n in (1, 2))
 NATIVE = kit.Case(
     driver=driver, double=NativeRobot, robots=ROBOTS, steps=("navigate", "pick", "drop"), answers=True, retries=True
 )
@@ -149,6 +149,9 @@ DEFECTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "trusts its words": (
         "mutilated_messages_raise_nothing", ", KeyError)", ")", "`hear` raised KeyError",
+    ),
+    "complains in words of its own": (
+        "mutilated_messages_raise_nothing", 'Complaint(field="status", ', 'Complaint(field=repr(message.payload), ', "different fields",
     ),
     "sends at each status": (
         "nothing_is_sent_without_bound", "        told = Tell(", "        told = Send(topic=f'trundle/{self.robot.address}/do', payload=b'{}') if wanted.dispatch else Tell(", "with 20 times the messages",

@@ -121,6 +121,8 @@ class Bench:
         for effect in effects:
             if not isinstance(effect, get_args(Effect)):
                 raise self.failed(f"`hear` answered {payload[:200]!r} with {effect!r}, no effect of the contract")
+            if isinstance(effect, Complaint):
+                self.complaints.append(effect)
 
     def _send(self, send: Send) -> None:
         if not self.heard:
