@@ -16,6 +16,7 @@ class Facts(NamedTuple):
     battery: float | None = None
     place: str = ""
     skew_s: float | None = None  # by how much its clock is ahead of ours
+    carries: str = ""  # its loads, in its own words
 
 
 source: Callable[[list[str]], dict[str, Facts]] = lambda robot_ids: {}

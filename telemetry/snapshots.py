@@ -47,6 +47,7 @@ class Snapshot(msgspec.Struct, kw_only=True, omit_defaults=True):
     battery: float | None = None
     place: str = ""
     skew_s: float | None = None  # its clock is so many s ahead of the gateway's
+    carries: str = ""
     fresh: bool = False  # set on reading
 
 
@@ -126,7 +127,7 @@ async def put(
 ) -> bool:  # fmt: skip
     """Store what a lossy message told. False when something newer is there already. Raises `redis.RedisError`.
 
-    `facts`: any of x, y, theta, speed, battery, place; what is absent or None stays as it was.
+    `facts`: any of x, y, theta, speed, battery, place, carries; what is absent or None stays as it was.
     """
     keys, arguments = _put_arguments(robot_id, session, seq, received_at, facts, ttl_s)
     try:
@@ -244,7 +245,17 @@ def facts(robot_ids: list[str]) -> dict[str, Facts]:
     if time.monotonic() - started > SLOW_S:
         _rests_until = time.monotonic() + REST_S
     return {
-        r: Facts(datetime.fromtimestamp(s.at / 1000, UTC), s.x, s.y, s.theta, s.speed, s.battery, s.place, s.skew_s)
+        r: Facts(
+            datetime.fromtimestamp(s.at / 1000, UTC),
+            s.x,
+            s.y,
+            s.theta,
+            s.speed,
+            s.battery,
+            s.place,
+            s.skew_s,
+            s.carries,
+        )
         for r, s in known.items()
     }
 

@@ -173,6 +173,7 @@ class Live(Schema):
     speed: float | None
     battery: float | None
     place: str
+    carries: str = Field("", description="Its loads, in its own words; empty when it has none or tells none.")
 
 
 class FaultOut(Schema):

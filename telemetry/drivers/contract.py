@@ -127,7 +127,7 @@ class Say(Struct, frozen=True, kw_only=True):
 
 
 class Tell(Struct, frozen=True, kw_only=True):
-    """Telemetry: may be dropped. The facts: x, y, theta, speed, battery, place; what is not there is not told.
+    """Telemetry: may be dropped. The facts: x, y, theta, speed, battery, place, carries (its loads); absent: not told.
 
     `skew_s`: its clock is so much ahead of the gateway's, where a message tells its time.
     """

@@ -541,9 +541,10 @@ def sound(facts: dict[str, Any]) -> dict[str, Any]:
         value = facts.get(name)
         if isinstance(value, int | float) and low <= value <= high:  # neither NaN nor infinite
             kept[name] = float(value)
-    place = facts.get("place")
-    if isinstance(place, str) and len(place) <= 200 and "\0" not in place:
-        kept["place"] = place
+    for name in ("place", "carries"):
+        text = facts.get(name)
+        if isinstance(text, str) and len(text) <= 200 and "\0" not in text:
+            kept[name] = text
     return kept
 
 

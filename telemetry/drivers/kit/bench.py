@@ -163,7 +163,7 @@ class Bench:
         self._later.append(lambda: talk.begun(session, self._applied(), self.now))
 
     def _tell(self, tell: Tell) -> None:
-        numbers = {k: v for k, v in tell.facts.items() if k != "place" and v is not None}
+        numbers = {k: v for k, v in tell.facts.items() if k not in ("place", "carries") and v is not None}
         if not all(isinstance(value, int | float) for value in numbers.values()):
             raise self.failed(f"telemetry that is no number: {tell.facts}")
         self.told.append(tell)

@@ -115,8 +115,8 @@ class Talk:
             return
         yield from picture.wrong
         known.picture, known.heard_at = picture, message.at
-        if facts := meaning.telemetry(picture.position, picture.velocity, picture.battery, picture.last_node_id):
-            yield Tell(facts=facts)
+        facts = meaning.telemetry(picture.position, picture.velocity, picture.battery, picture.last_node_id)
+        yield Tell(facts={**facts, "carries": meaning.carries(picture)})
         yield from self._look(wanted, message.at)
 
     def _hear_connection(self, message: Heard, wanted: Wanted) -> Iterator[Effect]:

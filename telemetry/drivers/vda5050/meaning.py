@@ -173,6 +173,13 @@ def telemetry(
     return facts
 
 
+def carries(picture: Picture) -> str:
+    """Its loads in words; empty when it has none, or says nothing about them."""
+    loads = (load.id or load.type or "something" for load in picture.loads)
+    text = ", ".join(" ".join(load.replace("\0", "").split()) for load in loads)
+    return text if len(text) <= _LONGEST_PLACE else f"{text[: _LONGEST_PLACE - 1]}…"
+
+
 def link(connection: Connection) -> Literal["alive", "gone"]:
     """What it says of the link as `contract.Link` has it, unless it is retained. A state that comes later outranks it."""
     return "alive" if connection.state == "online" else "gone"
