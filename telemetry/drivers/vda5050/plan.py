@@ -86,7 +86,8 @@ def segment(dispatch: Dispatch, order: OrderId, profile: Profile, start: Start |
         return None
     map_id = profile.map_id or (start.at.map_id if start is not None and start.at is not None else "")
     first = _first_node(order, start)
-    stops, tasks, used, here = [first], [], {first.id}, ""
+    stops, tasks, here = [first], [], ""
+    used: set[str] = set()  # without the first node: ids are the same wherever the robot is when an update is made
     for step in dispatch.steps[order.first - 1 : _end(dispatch, order.first, profile)]:
         place = step.place
         if place is not None and (step.command == "navigate" or place.name != here):
