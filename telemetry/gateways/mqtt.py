@@ -17,6 +17,7 @@ import msgspec
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.utils import timezone
+from paho.mqtt.matcher import MQTTMatcher
 
 from fleet.alerts import raise_alert
 from fleet.models import Robot as EnrolledRobot
@@ -226,8 +227,10 @@ class Gateway:
             await self._meet(self._enrolled.mine)
         if mine != before or self._is_time("strangers", STRANGERS_S, now):
             where = await self._rows.ask(enrolled.strangers) if 0 in mine else []
-            self._discovery = sorted({name for driver, profile in where for name in _safely(driver.discovery, profile)})
-            self._subscribe()
+            found = sorted({name for driver, profile in where for name in _safely(driver.discovery, profile)})
+            if found != self._discovery:
+                self._discovery = found
+                self._subscribe()
 
     def _is_time(self, what: str, every_s: float, now: float) -> bool:
         if now < self._next.get(what, -math.inf):
@@ -265,9 +268,15 @@ class Gateway:
         task.add_done_callback(self._leaving.discard)
 
     def _subscribe(self) -> None:
+        """What a filter for strangers shows is not asked for once more: many brokers would send it twice."""
         filters: dict[str, int] = dict.fromkeys(self._discovery, 0)
+        shown = MQTTMatcher()
+        for name in self._discovery:
+            shown[name] = True
         for talk in self.talks.values():
-            filters.update(_safely(talk.robot.driver.topics, talk.robot.spec))
+            for name, qos in _safely(talk.robot.driver.topics, talk.robot.spec):
+                if qos or next(shown.iter_match(name), None) is None:
+                    filters[name] = qos
         self.broker.want(filters, self._commands)
 
 

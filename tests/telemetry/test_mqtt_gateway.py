@@ -395,3 +395,13 @@ async def test_a_command_that_somebody_left_retained_raises_an_alarm_once(stage,
 )
 def test_a_token_in_a_message_is_shown_to_nobody(payload, shown):
     assert driven.without_tokens(payload) == shown
+
+
+async def test_what_the_filter_for_strangers_shows_is_subscribed_to_once(stage):
+    """The owner of the first partition looks for strangers; another gateway subscribes to its robots' own topics."""
+    stage.gateway._next.clear()
+    await stage.gateway._tend()
+    assert stage.broker.filters == {"scripted/+/state": 0, "scripted/A9/events": 1}
+    stage.gateway._discovery = []
+    stage.gateway._subscribe()
+    assert stage.broker.filters == {"scripted/A9/state": 0, "scripted/A9/events": 1}

@@ -10,15 +10,17 @@ from django.conf import settings as django_settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from fleet import live
+from fleet import actions, live
+from fleet.brand_actions import create_brand
 from fleet.live import Facts
 from fleet.models import Alert
 from telemetry import causes as words
 from telemetry import checks, metrics, notices, snapshots, stream
 from telemetry.checks import Checks
 from telemetry.clocks import Moment
-from telemetry.models import FailedTry, Partition
+from telemetry.models import FailedTry, GatewayProcess, Partition
 from telemetry.watch import Beside, Watch
+from tests.actors import SYSTEM
 
 pytestmark = pytest.mark.django_db
 
@@ -266,3 +268,34 @@ def test_a_loop_beside_the_worker_goes_on_after_an_error():
     stopping.set()
     loop.join(5)
     assert not loop.is_alive()
+
+
+def gateway(name: str, trouble: str = "", s: int = 300) -> None:
+    now = timezone.now()
+    GatewayProcess.objects.update_or_create(
+        name=name, defaults={"started_at": now, "until": now + timedelta(seconds=s), "trouble": trouble}
+    )
+
+
+def test_a_gateway_that_hears_no_broker_is_named_until_it_does():
+    gateway("drover-a", "the broker is away")
+    gateway("drover-b")
+    Watch().step(timezone.now())
+    assert causes() == ["broker_down:drover-a"]
+    assert "drover-a hears no robot over MQTT: the broker is away" in Alert.objects.get().text
+    gateway("drover-a")
+    Watch().step(timezone.now())
+    assert causes() == []
+
+
+def test_robots_that_talk_over_mqtt_only_need_a_gateway(robot, brand, site):
+    Watch().step(timezone.now())
+    assert causes() == []
+    foreign = create_brand("Foreign", driver="vda5050", capabilities=["navigate"], by=SYSTEM)
+    actions.enrol_robot(id="RB-007", name="Seven", site=site, brand=foreign, address="KIT/0001", by=SYSTEM)
+    gateway("drover-a", s=-1)  # it is dead
+    Watch().step(timezone.now())
+    assert causes() == ["gateway_missing"]
+    gateway("drover-a")
+    Watch().step(timezone.now())
+    assert causes() == []

@@ -17,7 +17,7 @@ from fleet.models import Command as RobotCommand
 from fleet.models import CommandState, Hold, Outbox, Robot
 from missions.models import OPEN, UNDECIDED, DeadLetter, Mission
 from telemetry import health
-from telemetry.models import Knock, Link, Partition
+from telemetry.models import GatewayPartition, GatewayProcess, Knock, Link, Partition
 from telemetry.out.behind import ages
 from telemetry.stream import GROUP, Streams, key
 
@@ -63,6 +63,16 @@ def _gateways(now: datetime) -> Iterable[str]:
     links = Link.objects.filter(robot__presence="online").exclude(gateway="").values("gateway")
     for row in links.annotate(n=Count("pk")).order_by("gateway"):
         yield f"{row['gateway']} holds {_count(row['n'], 'link')} to robots that are online"
+
+
+def _mqtt(now: datetime) -> Iterable[str]:
+    owned: dict[str, list[int]] = {}
+    for partition in GatewayPartition.objects.filter(until__gt=now).exclude(owner="").order_by("id"):
+        owned.setdefault(partition.owner, []).append(partition.id)
+    for gateway in GatewayProcess.objects.filter(until__gt=now).order_by("name"):
+        mine = ", ".join(map(str, owned.get(gateway.name, []))) or "none"
+        hears = f"hears no robot: {gateway.trouble}" if gateway.trouble else "hears the broker"
+        yield f"{gateway.name} {hears}; it has the robots of partitions {mine}"
 
 
 def _backlog(now: datetime) -> Iterable[str]:
@@ -170,6 +180,7 @@ SECTIONS: tuple[tuple[str, Callable[[datetime], Iterable[str]]], ...] = (
     ("ready", _ready),
     ("workers", _workers),
     ("gateways", _gateways),
+    ("mqtt", _mqtt),
     ("backlog", _backlog),
     ("redis", _redis),
     ("robots", _robots),
