@@ -115,7 +115,7 @@ class Talk:
             return
         yield from picture.wrong
         known.picture, known.heard_at = picture, message.at
-        facts = meaning.telemetry(picture.position, picture.velocity, picture.battery, picture.last_node_id)
+        facts = meaning.telemetry(picture.position, picture.velocity, picture.battery, plan.place(picture))
         yield Tell(facts={**facts, "carries": meaning.carries(picture)})
         yield from self._look(wanted, message.at)
 

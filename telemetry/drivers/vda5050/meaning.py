@@ -156,9 +156,15 @@ def words(issue: Issue) -> str:
 
 
 def telemetry(
-    position: Position | None, velocity: Velocity | None = None, battery: Battery | None = None, place: str = ""
+    position: Position | None,
+    velocity: Velocity | None = None,
+    battery: Battery | None = None,
+    place: str | None = None,
 ) -> dict[str, Any]:
-    """The facts of `contract.Tell`; empty when there is nothing to tell. A robot that is lost tells no pose."""
+    """The facts of `contract.Tell`; empty when there is nothing to tell. A robot that is lost tells no pose.
+
+    `place`: where it stands, empty when that has no name; None when nothing is said of it.
+    """
     facts: dict[str, Any] = {}
     if position is not None and position.initialised and abs(position.x) <= _FURTHEST_M >= abs(position.y):
         facts["x"], facts["y"] = position.x, position.y
@@ -168,7 +174,7 @@ def telemetry(
         facts["speed"] = speed
     if battery is not None and battery.charge is not None and 0 <= battery.charge <= 100:
         facts["battery"] = battery.charge
-    if place:
+    if place is not None:
         facts["place"] = place[:_LONGEST_PLACE]
     return facts
 

@@ -4,16 +4,19 @@ A segment is what one order carries out: it ends where somebody has to wait or t
 so an update never changes a node that the robot has, and the number of an update says what it released.
 """
 
+import re
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from telemetry.drivers.contract import Dispatch, Step
-from telemetry.drivers.vda5050.ids import OrderId
+from telemetry.drivers.vda5050.ids import OrderId, parse
 from telemetry.drivers.vda5050.messages import Action, At, Edge, Node, Order
 from telemetry.drivers.vda5050.picture import Picture
 from telemetry.drivers.vda5050.profile import Profile
 
+_START = ".start"  # after an order's id: the node where it begins
+_AGAIN = re.compile(r"#\d+\Z")  # after a node's id: it is there more than once
 Kind = Literal["drive", "act", "charge", "wait"]
 
 
@@ -94,7 +97,7 @@ def segment(dispatch: Dispatch, order: OrderId, profile: Profile, start: Start |
             sequence = stops[-1].sequence + 2
             node = place.node or place.name
             if profile.unique_node_ids and node in used:
-                node = f"{node}#{sequence}"
+                node = f"{node}#{sequence}"  # as _AGAIN
             used.add(node)
             at = At(x=place.x, y=place.y, theta=place.theta, map_id=map_id) if map_id or start is None else None
             stops.append(Stop(node, sequence, at, ()))
@@ -123,6 +126,14 @@ def order(plan: Plan, update: int) -> Order:
         for at, end in pairwise(nodes)
     )
     return Order(id=plan.order.text, update=update, nodes=nodes, edges=edges)
+
+
+def place(picture: Picture) -> str:
+    """What people call the node where it stands; empty on its way, and where an order merely began."""
+    node = picture.last_node_id
+    if picture.driving or (node.endswith(_START) and parse(node.removesuffix(_START)) is not None):
+        return ""
+    return _AGAIN.sub("", node)
 
 
 def waits(step: Step, profile: Profile) -> bool:
@@ -154,7 +165,7 @@ def _end(dispatch: Dispatch, first: int, profile: Profile) -> int:
 def _first_node(order: OrderId, start: Start | None) -> Stop:
     if start is not None and start.at is None:
         return Stop(start.node, 0, None, ())
-    return Stop(f"{order.text}.start", 0, start.at if start is not None else None, ())
+    return Stop(f"{order.text}{_START}", 0, start.at if start is not None else None, ())
 
 
 def _kind(step: Step, profile: Profile) -> Kind:

@@ -233,6 +233,7 @@ def test_an_instant_action_is_refused_by_an_error_that_names_it():
          {"x": 1.5, "y": -2, "theta": 0.5, "speed": 5.0, "battery": 50.0, "place": "Dock A"}),
         ((None,), {}),
         ((None, None, None, "n" * 300), {"place": "n" * 200}),
+        ((None, None, None, ""), {"place": ""}),
         ((None, None, Battery(0.0)), {"battery": 0.0}),
         ((None, None, Battery(None)), {}),
         ((None, None, Battery(100.5)), {}),

@@ -151,3 +151,14 @@ def test_the_plan_is_the_same_wherever_the_robot_is_by_now():
     assert [(s.id, s.sequence, s.actions) for s in there.stops] == [
         (s.id, s.sequence, s.actions) for s in nowhere.stops
     ]
+
+
+@pytest.mark.parametrize(
+    ("node", "driving", "place"),
+    [
+        ("Dock A", False, "Dock A"), ("Dock A#6", False, "Dock A"), ("Dock A", None, "Dock A"), ("Dock A", True, ""),
+        (f"{order_id().text}.start", False, ""), ("kick.start", False, "kick.start"), ("", False, ""),
+    ],
+)  # fmt: skip
+def test_a_place_is_what_people_call_the_node_where_it_stands(node, driving, place):
+    assert plan.place(Picture(last_node_id=node, driving=driving)) == place
