@@ -221,6 +221,7 @@ class Talk:
         self._direct: asyncio.Task[None] | None = None
         self._rests_until = 0.0
         self._touched = -math.inf
+        self._unsent = False  # something of the answer in hand could not leave
         self._offered: frozenset[str] | None = None
         self._conversation = robot.driver.converse(robot.spec)
 
@@ -332,7 +333,7 @@ class Talk:
         message: Any = None,
     ) -> None:  # fmt: skip
         """Do what the effects say, in their order. The rest waits while a session is opened."""
-        effects = list(effects)
+        effects, self._unsent = list(effects), False
         for n, effect in enumerate(effects):
             kind = type(effect)
             if kind is contract.Begins:
@@ -414,6 +415,8 @@ class Talk:
             self.links.vitals.put(Put(self.robot.spec.id, session, seq, at, facts))
 
     def _delivered(self, delivered: contract.Delivered, at: datetime, receipt: Receipt | None, old: bool) -> None:
+        if self._unsent:
+            return  # what it was to be delivered with has not left: the command comes again
         if self.link is not None and self.link.acknowledge(delivered.command) is not None:
             self.words.put(Internal(*protocol.delivered(delivered.command, self.robot.spec.id, at)))
 
@@ -426,6 +429,7 @@ class Talk:
         try:
             self.broker.publish(send.topic, send.payload, send.qos)
         except (OSError, ValueError) as error:
+            self._unsent = True
             log.debug("%s is not sent a message: %s", self.robot.spec.id, error)
 
     def _links(self, link: contract.Link, at: datetime, receipt: Receipt | None, old: bool) -> None:
@@ -485,8 +489,8 @@ class Talk:
         self._carry_out(self._ask("command", command, self.wanted, now), now)
 
     def step(self, now: datetime) -> None:
-        """What is due by the clock."""
-        if self._opening is None:
+        """What is due by the clock; not while the broker is away, for then no time passes that a robot could use."""
+        if self._opening is None and self.broker.hears:
             self._carry_out(self._ask("step", self.wanted, now), now)
         if self.has_work:
             self._ready(self)

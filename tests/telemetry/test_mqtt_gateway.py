@@ -13,6 +13,7 @@ from fleet.models import Alert, Command, Delivery, Hold
 from telemetry import snapshots, stream
 from telemetry.drivers import registry
 from telemetry.gateways import driven, rows, words
+from telemetry.gateways.broker import Away
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock, Link
 from telemetry.stream import Unavailable
@@ -335,6 +336,32 @@ async def test_over_a_broker_that_is_away_nothing_is_marked_as_sent(stage, ask):
     assert stage.broker.published
 
 
+async def test_a_command_whose_frame_could_not_leave_is_not_delivered_and_comes_again(stage, streams, ask, monkeypatch):
+    link = await begun(stage)
+    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    publish = stage.broker.publish
+    monkeypatch.setattr(stage.broker, "publish", lambda *_: (_ for _ in ()).throw(Away("it takes nothing more")))
+    await stage.gateway.links.step(["RB-009"])
+    [sending] = link.commands.values()
+    assert (sending.sent, sending.acknowledged) == (1, False)
+    monkeypatch.setattr(stage.broker, "publish", publish)
+    sending.due = 0.0
+    await stage.gateway.links.step(["RB-009"])
+    await until(lambda: [f for f in stored(streams) if f["type"] == "command.delivered"])
+
+
+async def test_no_time_passes_for_a_conversation_while_the_broker_is_away(stage):
+    await begun(stage)
+    steps = []
+    stage.conversation.step = lambda wanted, now: steps.append(now) or []
+    stage.broker.hears = False
+    await stage.gateway.links.step(["RB-009"])
+    assert not steps
+    stage.broker.hears = True
+    await stage.gateway.links.step(["RB-009"])
+    assert len(steps) == 1
+
+
 # --- who is served
 
 
@@ -405,3 +432,23 @@ async def test_what_the_filter_for_strangers_shows_is_subscribed_to_once(stage):
     stage.gateway._discovery = []
     stage.gateway._subscribe()
     assert stage.broker.filters == {"scripted/A9/state": 0, "scripted/A9/events": 1}
+
+
+async def test_the_robots_of_a_gateway_that_ends_are_met_by_another(scripted_robot):
+    async with on_stage("drover-two") as two:
+        async with on_stage("drover-one") as one:
+            for _ in range(2):
+                for stage in (one, two):
+                    stage.gateway._next.clear()
+                    await stage.gateway._tend()
+            assert len(one.gateway.share.mine) == len(two.gateway.share.mine) == 4
+            met = [len(stage.gateway.talks) for stage in (one, two)]
+            assert sorted(met) == [0, 1]
+            there = one if met[0] else two
+            there.tell(["begin"])
+            await until(lambda: there.talk().link)
+        await two.gateway._tend()
+        assert list(two.gateway.talks) == ["RB-009"]
+        assert (two.talk().link is None) == (there is one), "what the other knew is not known here"
+        two.tell(["begin"])
+        await until(lambda: two.talk().link)
