@@ -42,6 +42,7 @@ BURST_S = 25.0  # so many seconds' worth at once
 MAX_BYTES = 64 * 1024  # of a message, where the driver's settings say nothing
 REST_S = 1.0  # after the database did not open a session
 REFUSED_S = 5.0  # after a link was refused or replaced
+FLOOD, FLOOD_BYTES = 20_000, 128 * 2**20  # then events are let go of as well, and their robots begin anew
 CROWD, CROWD_BYTES = 2000, 32 * 2**20  # messages of all robots that wait: then only the newest of each part is kept
 
 _command = msgspec.json.Decoder(
@@ -81,6 +82,11 @@ class Crowd:
     @property
     def is_large(self) -> bool:
         return self.messages > CROWD or self.bytes > CROWD_BYTES
+
+    @property
+    def is_flood(self) -> bool:
+        """A broker that knows no window (MQTT 3.1.1) sends events as it likes."""
+        return self.messages > FLOOD or self.bytes > FLOOD_BYTES
 
 
 class Robot(Struct, frozen=True, kw_only=True):
@@ -234,7 +240,7 @@ class Talk:
             if len(self._messages) >= limit and self._count(part) >= limit:
                 self._drop(next(n for n, waiting in enumerate(self._messages) if waiting[1] == part))
                 metrics.DROPPED.inc()
-        elif len(self._messages) >= WINDOW and self.words.is_throttled:
+        elif (len(self._messages) >= WINDOW and self.words.is_throttled) or self._crowd.is_flood:
             self._shed(message)
             return
         self._messages.append((message, part, at))

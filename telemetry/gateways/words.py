@@ -95,8 +95,9 @@ class Words:
     def _next(self) -> list[Word]:
         """Several that need no number of ours, or one."""
         group: list[Word] = []
+        most = max(1, min(GROUP, int(self._allowance.burst)))
         for word in self._waiting:
-            if len(group) == GROUP or (group and not word.numbered):
+            if len(group) == most or (group and not word.numbered):
                 break
             group.append(word)
             if not word.numbered:

@@ -272,6 +272,16 @@ async def test_who_sends_too_much_for_long_is_let_go_of_so_that_the_broker_has_r
     assert len([n for n in numbers if n not in stage.broker.acked]) <= 10
 
 
+async def test_memory_is_bounded_whatever_a_broker_sends(stage, monkeypatch):
+    await begun(stage)
+    monkeypatch.setattr(driven, "FLOOD", 50)
+    monkeypatch.setattr(type(stage.talk()), "is_held_up", property(lambda self: True))
+    numbers = [stage.tell(["say", f"w{n}", "robot.state", IDLE]) for n in range(200)]
+    assert stage.gateway._crowd.messages <= 51
+    assert len([n for n in numbers if n not in stage.broker.acked]) == stage.gateway._crowd.messages
+    assert stage.talk().link is None, "it has to begin anew, and repeat"
+
+
 # --- signs of life, telemetry
 
 
