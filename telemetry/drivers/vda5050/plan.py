@@ -99,7 +99,7 @@ def segment(dispatch: Dispatch, order: OrderId, profile: Profile, start: Start |
             if profile.unique_node_ids and node in used:
                 node = f"{node}#{sequence}"  # as _AGAIN
             used.add(node)
-            at = At(x=place.x, y=place.y, theta=place.theta, map_id=map_id) if map_id or start is None else None
+            at = At(x=place.x, y=place.y, theta=place.theta, map_id=map_id)
             stops.append(Stop(node, sequence, at, ()))
             here = place.name
         action = _action(order.action(step.number), step, profile)

@@ -1,0 +1,163 @@
+"""What the robot's messages say of its link, what its silence says, and what becomes of one that talks too much."""
+
+from datetime import timedelta
+
+import pytest
+
+from telemetry.drivers.contract import Begins, Heard, Link, Say, Send, Spec, Tell, Wanted
+from telemetry.drivers.vda5050 import driver
+from telemetry.drivers.vda5050.profile import Profile
+from tests.telemetry.vda5050.stage import START, Stage, drive
+
+SPEC = Spec(id="RB-001", address="acme/7", profile=Profile())
+STATE = b'{"orderId": "", "nodeStates": [], "driving": false, "operatingMode": "AUTOMATIC"}'
+ONLINE, BROKEN, OFFLINE = (
+    f'{{"connectionState": "{how}"}}'.encode() for how in ("ONLINE", "CONNECTIONBROKEN", "OFFLINE")
+)
+
+
+class Ear:
+    """A conversation, and what it answered."""
+
+    def __init__(self, **profile):
+        self.talk = driver.converse(Spec(id="RB-001", address="acme/7", profile=Profile(**profile)))
+
+    def hear(self, part, payload, at_s=0.0, retained=False):
+        at = START + timedelta(seconds=at_s)
+        effects = list(self.talk.hear(Heard(part=part, payload=payload, at=at, retained=retained), Wanted()))
+        return [*effects, *(self.begun(at_s) if Begins() in effects else [])]
+
+    def begun(self, at_s=0.0):
+        return list(self.talk.begun(1, {}, START + timedelta(seconds=at_s)))
+
+    def step(self, at_s):
+        return list(self.talk.step(Wanted(), START + timedelta(seconds=at_s)))
+
+
+def hints(effects):
+    return [effect.hint for effect in effects if isinstance(effect, Link)]
+
+
+def sends(effects):
+    return [effect for effect in effects if isinstance(effect, Send)]
+
+
+@pytest.mark.parametrize(
+    ("part", "payload", "said"),
+    [
+        ("state", STATE, ["alive"]),
+        ("visualization", b'{"agvPosition": {"x": 1, "y": 2}}', ["alive"]),
+        ("factsheet", b"{}", ["alive"]),
+        ("connection", ONLINE, ["alive"]),
+        ("connection", BROKEN, ["gone"]),
+        ("connection", OFFLINE, ["gone"]),
+        ("connection", b"{}", []),
+    ],
+)
+def test_what_a_message_says_of_the_link(part, payload, said):
+    assert hints(Ear().hear(part, payload)) == said
+
+
+@pytest.mark.parametrize(("part", "payload"), [("state", STATE), ("connection", ONLINE), ("connection", BROKEN)])
+def test_what_is_retained_may_be_ages_old(part, payload):
+    assert Ear().hear(part, payload, retained=True) == []
+
+
+def test_a_state_that_is_newer_than_the_last_will_wins():
+    """Some robots say ONLINE when they start and never again."""
+    ear = Ear()
+    ear.hear("state", STATE)
+    assert hints(ear.hear("connection", BROKEN, 1)) == ["gone"]
+    assert hints(ear.hear("state", STATE, 2)) == ["alive"]
+    assert hints(ear.step(40)) == []
+    assert [s.topic for s in sends(ear.step(41))] == []
+
+
+def test_a_link_begins_with_the_first_live_message_and_asks_for_what_is_not_known():
+    ear = Ear()
+    effects = ear.hear("connection", ONLINE)
+    assert isinstance(effects[0], Begins)
+    asked = [b"stateRequest" in s.payload or b"factsheetRequest" in s.payload for s in sends(effects)]
+    assert asked == [True, True]
+    assert Begins() not in ear.hear("state", STATE, 1)
+
+
+def test_a_silent_robot_is_asked_once_and_then_it_is_said():
+    ear = Ear()
+    ear.hear("state", STATE)
+    quiet = [effect for second in range(1, 30) for effect in ear.step(second) if isinstance(effect, Link)]
+    assert quiet == []
+    asked = sends(ear.step(30))
+    assert len(asked) == 1
+    assert b"stateRequest" in asked[0].payload
+    later = [effect for second in range(31, 200) for effect in ear.step(second)]
+    assert hints(later) == ["unanswered"]
+    assert sends(later) == []
+    assert hints(ear.hear("state", STATE, 201)) == ["alive"]
+    assert len(sends(ear.step(231))) == 1, "asked again the next time"
+
+
+@pytest.mark.parametrize(("second", "judged"), [(44.9, False), (45, True)])
+def test_silence_is_judged_after_the_question(second, judged):
+    ear = Ear()
+    ear.hear("state", STATE)
+    ear.step(30)
+    assert (hints(ear.step(second)) == ["unanswered"]) is judged
+
+
+def test_one_whose_link_is_gone_is_not_asked():
+    ear = Ear()
+    ear.hear("state", STATE)
+    ear.step(8)
+    ear.hear("connection", BROKEN, 10)
+    assert [effect for second in range(11, 120) for effect in ear.step(second)] == []
+
+
+def test_of_too_many_states_the_newest_is_read():
+    ear = Ear(max_states_per_s=5)
+    told = [ear.hear("state", STATE.replace(b'"orderId": ""', b'"orderId": "o%d"' % n), n / 1000) for n in range(500)]
+    assert sum(isinstance(effect, Say) for effects in told for effect in effects) <= 12
+    assert all(hints(effects) == ["alive"] for effects in told)
+    ear.step(1)
+    assert ear.talk._known.picture.order_id == "o499"
+
+
+def test_where_it_drives_is_told():
+    effects = Ear().hear(
+        "visualization", b'{"agvPosition": {"x": 1, "y": 2, "theta": 0.5}, "velocity": {"vx": 3, "vy": 4}}'
+    )
+    assert [e.facts for e in effects if isinstance(e, Tell)] == [{"x": 1.0, "y": 2.0, "theta": 0.5, "speed": 5.0}]
+
+
+@pytest.mark.parametrize(
+    ("topic", "whose"),
+    [
+        ("uagv/v2/acme/7/state", ("acme/7", "state")),
+        ("uagv/v2/acme/7/connection", ("acme/7", "connection")),
+        ("uagv/v2/acme/7/order", None),
+        ("uagv/v2/acme/state", None),
+        ("uagv/v2//7/state", None),
+        ("drover/v1/RB-001/events", None),
+        ("uagv/v2/acme/7/state/more", None),
+    ],
+)
+def test_whose_a_topic_is(topic, whose):
+    assert driver.whose(topic) == whose
+
+
+def test_where_it_is_heard_and_told():
+    assert dict(driver.topics(SPEC)) == {
+        "uagv/v2/acme/7/state": 0, "uagv/v2/acme/7/connection": 1, "uagv/v2/acme/7/visualization": 0, "uagv/v2/acme/7/factsheet": 0,
+    }  # fmt: skip
+    assert set(driver.commands(SPEC)) == {"uagv/v2/acme/7/order", "uagv/v2/acme/7/instantActions"}
+    assert set(driver.discovery(Profile())) == {"uagv/v2/+/+/state", "uagv/v2/+/+/connection"}
+
+
+def test_a_pressed_emergency_stop_lets_no_order_go():
+    stage = Stage(drive("A")).run(1)
+    pressed = stage.robot.state() | {"safetyState": {"eStop": "MANUAL", "fieldViolation": False}}
+    stage._heard("state", pressed)()
+    stage.dispatch().run(5)
+    assert stage.orders == []
+    stage.robot.tell()
+    assert stage.to_the_end().words[-1] == "finished"
