@@ -57,7 +57,9 @@ def wish(wanted: Wanted, picture: Picture, shown: Progress | None, *, rests: boo
         open_ = any(step.outcome not in receipts.OVER for step in dispatch.steps)
         return _begin(following, picture, rests) if open_ else None
     due = receipts.due(dispatch, shown)
-    if resuming and rests and due is not None and due.step == following.first and due.kind != "wait":
+    if resuming and rests and due is not None and due.kind != "wait":
+        if due.step != following.first:
+            return None  # the site has yet to hear that the robot has done more
         again = following[:4] == shown.order[:4]
         return _begin(following._replace(run=shown.order.run + 1) if again else following, picture, rests)
     update = _update(picture, shown)

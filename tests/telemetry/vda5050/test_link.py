@@ -110,7 +110,8 @@ def test_one_whose_link_is_gone_is_not_asked():
     ear.hear("state", STATE)
     ear.step(8)
     ear.hear("connection", BROKEN, 10)
-    assert [effect for second in range(11, 120) for effect in ear.step(second)] == []
+    later = [effect for second in range(11, 120) for effect in ear.step(second)]
+    assert (sends(later), hints(later)) == ([], [])
 
 
 def test_of_too_many_states_the_newest_is_read():

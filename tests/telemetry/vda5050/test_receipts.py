@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from telemetry.drivers.vda5050 import plan, receipts
+from telemetry.drivers.contract import Complaint, Wanted
+from telemetry.drivers.vda5050 import plan, receipts, wishes
 from telemetry.drivers.vda5050.picture import ActionState, Battery, Element, Issue, Picture
 from telemetry.drivers.vda5050.profile import Profile
 from tests.telemetry.vda5050.test_plan import NOW, dispatch, order_id
@@ -49,8 +50,8 @@ SAID = {
     ),
     "the pick's state is lost": (at(4, "n-B", nodes=(6,)), ["step_completed 1/1", "step_completed 3/1"]),
     "an empty list proves nothing": (at(0, "x"), []),
-    "the last node of the order before": (at(4, "n-Z", nodes=(2, 4, 6), edges=(1, 3, 5)), []),
-    "… which was called the same": (at(4, "n-B", nodes=(2, 4, 6), edges=(1, 3, 5)), []),
+    "another node in the order before": (at(4, "n-Z", nodes=(2, 4, 6), edges=(1, 3, 5)), []),
+    "the same node in the order before": (at(4, "n-B", nodes=(2, 4, 6), edges=(1, 3, 5)), []),
     "the pick failed": (at(2, "n-A", actions={2: "FAILED"}), ["step_completed 1/1", "step_failed 2/1"]),
     "what is due later failed": (at(0, "x", actions={4: "FAILED"}, nodes=(2,)), []),
     "manual": (at(0, "x", operating_mode="MANUAL"), ["step_failed 1/1"]),
@@ -83,8 +84,6 @@ def test_what_the_site_may_have_brought_about_is_not_said_to_have_failed():
 
 
 def test_a_state_that_cannot_be_read_says_nothing():
-    from telemetry.drivers.contract import Complaint
-
     picture = at(6, "n-C", actions={2: "FINISHED", 4: "FINISHED"}, wrong=(Complaint(field="nodeStates", reason="no"),))
     assert words(picture) == []
 
@@ -128,3 +127,15 @@ def test_an_order_that_the_site_has_gone_beyond_says_nothing_of_what_is_left(out
     shown = receipts.progress(mission, segment, at(2, "n-A", actions={2: "FAILED"}), NOW)
     assert shown.superseded is superseded
     assert (shown.failed is not None) is (not superseded and outcome == "")
+
+
+@pytest.mark.parametrize(("current", "goes_on"), [(2, False), (3, True)])
+def test_what_it_has_done_is_not_begun_again_because_the_site_is_behind(current, goes_on):
+    """A resume came at the moment when a stopped robot turned out to have done its step after all."""
+    mission = dispatch(*STEPS, accepted=True, paused=True, current=current)
+    segment = plan.segment(mission, order_id(), Profile())
+    picture = at(2, "n-A", actions={2: "FINISHED"})
+    shown = receipts.progress(mission, segment, picture, NOW)
+    wanted = Wanted(dispatch=mission)
+    wish = wishes.wish(wanted, picture, shown, rests=True, resuming=True)
+    assert wish == (wishes.Give(order_id(first=3)) if goes_on else None)
