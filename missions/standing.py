@@ -88,7 +88,7 @@ def robot_facts(robot: Any, held: str) -> RobotFacts:
     brand = robot.brand
     return RobotFacts(
         id=robot.pk, name=robot.name or robot.pk, site_id=robot.site_id, capabilities=abilities.of(robot),
-        own_word=robot.capabilities is not None,        presence=robot.presence, presence_since=robot.presence_since, mode=robot.mode, fault=robot.fault,
+        own_word=robot.capabilities is not None, presence=robot.presence, presence_since=robot.presence_since, mode=robot.mode, fault=robot.fault,
         retired=robot.retired_at is not None, held=held, charge_below_pct=brand.charge_below_pct,
         charge_until_pct=brand.charge_until_pct,
     )  # fmt: skip
