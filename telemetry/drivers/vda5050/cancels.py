@@ -53,20 +53,20 @@ class Cancels:
         order = parse(picture.order_id)
         if order is not None and order[:2] == which and not coming:
             if shown is not None and wanted.dispatch is not None and receipts.finished(wanted.dispatch, picture, shown):
-                yield from self._done(name)
+                yield from self._done(name, wanted, now)
                 return
             if not known.rests(str(name), *self._orders.ends(order)):
                 self._errands.add("cancelOrder", str(name), now)
                 yield Delivered(command=name)
             elif heard:
                 yield from self._say(command, {}, now)
-                yield from self._done(name)
+                yield from self._done(name, wanted, now)
         elif coming:
             if known.profile.idle_cancel:
                 self._errands.add("cancelOrder", str(name), now)
         elif heard:
             yield from self._say(command, {"why": "unknown"}, now)
-            yield from self._done(name)
+            yield from self._done(name, wanted, now)
         if name in self._open and not heard and now >= asked.at + timedelta(seconds=LOOK_S):
             self._errands.add("stateRequest", str(named(known.id, name, "look")), now)
 
@@ -77,6 +77,10 @@ class Cancels:
             data=data, mission=command.mission, dispatch_no=command.dispatch_no,
         )  # fmt: skip
 
-    def _done(self, name: UUID) -> Iterator[Effect]:
+    def _done(self, name: UUID, wanted: Wanted, now: datetime) -> Iterator[Effect]:
+        """A pause ends with the dispatch that was paused, or the next one would begin paused."""
         del self._open[name]
         yield Delivered(command=name)
+        picture, dispatch = self._known.picture, wanted.dispatch
+        if picture is not None and picture.paused and dispatch is not None and dispatch.paused and not wanted.stopped:
+            self._errands.add("stopPause", str(named(self._known.id, name, "unpause")), now)

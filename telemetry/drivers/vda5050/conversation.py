@@ -14,7 +14,6 @@ from telemetry.drivers.contract import (
     Command,
     Complaint,
     Delivered,
-    Dispatch,
     Effect,
     Heard,
     Link,
@@ -24,18 +23,17 @@ from telemetry.drivers.contract import (
     Tell,
     Wanted,
 )
-from telemetry.drivers.vda5050 import meaning, plan, reading, receipts
+from telemetry.drivers.vda5050 import meaning, plan, reading
 from telemetry.drivers.vda5050.cancels import Cancels
 from telemetry.drivers.vda5050.errands import Errands
-from telemetry.drivers.vda5050.ids import named, parse
+from telemetry.drivers.vda5050.ids import named
 from telemetry.drivers.vda5050.known import Known
 from telemetry.drivers.vda5050.mouth import Mouth
 from telemetry.drivers.vda5050.orders import Orders
-from telemetry.drivers.vda5050.picture import Picture
-from telemetry.drivers.vda5050.receipts import Progress
 from telemetry.drivers.vda5050.silence import Flow, Silence
 from telemetry.drivers.vda5050.stops import Stops
 from telemetry.drivers.vda5050.telling import ASK_PAUSES_S, Telling
+from telemetry.drivers.vda5050.working import Work
 
 
 class Talk:
@@ -46,13 +44,13 @@ class Talk:
         self._mouth = Mouth(spec.id)
         self._errands = Errands(self._known)
         self._orders = Orders(self._known, self._errands)
+        self._work = Work(self._known, self._mouth, self._orders)
         self._cancels = Cancels(self._known, self._mouth, self._errands, self._orders)
         self._stops = Stops(self._known, self._mouth, self._errands, self._orders)
         self._telling = Telling(self._known, self._mouth, self._errands, self._orders)
         self._silence = Silence(self._known, self._errands)
         self._flow = Flow(self._known.profile.max_states_per_s)
         self._began = self._has_factsheet = False
-        self._segment: plan.Plan | None = None
 
     def begun(self, session: int, applied: dict[int, int], now: datetime) -> Iterator[Effect]:
         known = self._known
@@ -154,8 +152,7 @@ class Talk:
     def _begin(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
         """An assignment that comes again was not heard to be accepted: say that again."""
         if command.type == "mission.assign":
-            name = named(self._known.id, command.mission, command.dispatch_no, "mission.accepted")
-            self._mouth.forget(name)
+            self._work.asked_again(command)
         self._orders.told(command, now)
         return iter(())
 
@@ -206,39 +203,13 @@ class Talk:
         stopped = self._stops.holds(wanted, now)
         if picture is not None and known.session is not None:
             wanted = replace(wanted, stopped=stopped)
-            shown = self._shown(wanted.dispatch, picture, now)
-            yield from self._receipts(wanted, shown, now)
+            shown = self._work.shown(wanted.dispatch, now)
+            yield from self._work.look(wanted, shown, now)
             yield from self._telling.look(wanted, shown, stopped, now)
             yield from self._cancels.look(wanted, shown, now)
             yield from self._orders.look(wanted, shown, now)
         yield from self._stops.look(stopped, wanted, now)
         yield from self._errands.step(now)
-
-    def _shown(self, dispatch: Dispatch | None, picture: Picture, now: datetime) -> Progress | None:
-        """None: what the robot shows is no order of this dispatch."""
-        order = parse(picture.order_id)
-        if dispatch is None or order is None or not order.is_of(dispatch):
-            return None
-        if self._segment is None or self._segment.order != order:
-            self._segment = plan.segment(dispatch, order, self._known.profile)
-        return receipts.progress(dispatch, self._segment, picture, now) if self._segment is not None else None
-
-    def _receipts(self, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
-        dispatch, picture = wanted.dispatch, self._known.picture
-        if dispatch is None or picture is None:
-            return
-        held = wanted.stopped or dispatch.paused or picture.order_id in self._orders.cut
-        withheld = dispatch.stopping or (held and not self._orders.resuming)
-        if shown is not None and shown.failed is not None and self._orders.resuming and not shown.failed.begun:
-            withheld = True  # it was ended before the robot came to it: it goes on with it
-        said = list(receipts.words(dispatch, picture, shown, withheld=withheld))
-        said += self._orders.refusals(dispatch, shown)
-        for word in said:
-            about = dispatch.mission, dispatch.dispatch_no, *((word.step, word.attempt) if word.step else ())
-            yield from self._mouth.say(
-                named(self._known.id, *about, word.type), word.type, self._known.said_at(now), now, data=word.data,
-                mission=dispatch.mission, dispatch_no=dispatch.dispatch_no, step=word.step, attempt=word.attempt,
-            )  # fmt: skip
 
 
 _PARTS: dict[str, Callable[[Talk, Heard, Wanted], Iterator[Effect]]] = {

@@ -270,13 +270,26 @@ def test_a_cancel_for_a_mission_that_it_does_not_know_leaves_another_masters_ord
     assert not stage.instant("cancelOrder")
 
 
-def test_cancelled_while_it_is_stopped():
+def test_a_pause_ends_with_its_mission():
+    stage = on_its_way()
+    stage.pause()
+    stage.run(3)
+    stage.cancel()
+    stage.to_the_end()
+    assert stage.words == ["accepted", "completed 1", "paused", "cancelled"]
+    assert not stage.robot.paused, "or the next mission would begin paused"
+
+
+def test_a_stop_does_not_end_with_the_mission():
     stage = on_its_way()
     stage.stop()
     stage.run(3)
     stage.cancel()
     stage.to_the_end()
-    assert stage.words[-1] == "cancelled"
+    assert stage.robot.paused
+    stage.release()
+    stage.run(3)
+    assert not stage.robot.paused
 
 
 def test_cancelled_while_it_waits():

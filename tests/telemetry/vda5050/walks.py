@@ -89,13 +89,32 @@ def _troubles(stage: Stage, dice: random.Random) -> list[Callable[[], Any]]:
         robot.fail.clear,
         lambda: (robot.reboot(), robot.tell()) if dice.random() < 0.1 else None,
         stage.ask,
+        lambda: robot.go_manual() if dice.random() < 0.3 else None,
+        lambda: _by_hand_no_more(robot),
+        lambda: setattr(robot, "refuse", dice.choice(("", "", "orderError"))),
+        lambda: setattr(robot, "charging", dice.random() < 0.5) if robot.resting else None,
+        lambda: _another_master(robot) if dice.random() < 0.3 else None,
     ]
+
+
+def _by_hand_no_more(robot: Robot) -> None:
+    if robot.mode == "MANUAL":
+        robot.mode = "AUTOMATIC"
+        robot.tell()
+
+
+def _another_master(robot: Robot) -> None:
+    nodes = [{"nodeId": n, "sequenceId": s, "released": True, "actions": []} for n, s in (("q", 0), ("r", 2))]
+    edge = {"edgeId": "e", "sequenceId": 1, "released": True, "startNodeId": "q", "endNodeId": "r", "actions": []}
+    robot.hear("order", {"orderId": "theirs", "orderUpdateId": 0, "nodes": nodes, "edges": [edge]})
 
 
 def _all_is_well(stage: Stage) -> None:
     stage.net.up = lambda message: [0.02]
     stage.net.down = lambda part, message: [0.02]
     stage.robot.fail.clear()
+    stage.robot.refuse = ""
+    _by_hand_no_more(stage.robot)
     stage.run(3)
     if stage.stopped:
         stage.release()
@@ -108,7 +127,7 @@ def _all_is_well(stage: Stage) -> None:
 
 def _judge(stage: Stage) -> None:
     robot, steps = stage.robot, stage.site.steps
-    assert robot.resting, "the mission is over, and the robot is still at it"
+    assert robot.resting or robot.order_id == "theirs", "the mission is over, and the robot is still at it"
     for number, step in steps.items():
         if step.command in ("pick", "drop", "custom"):
             done = [name for kind, name, *_ in robot.did if kind == "done" and name.endswith(f".{number}")]
