@@ -66,12 +66,8 @@ class Talk:
         read = _PARTS.get(message.part)
         if read is None or (message.retained and message.part != "factsheet"):
             return
-        if not message.retained:
-            if not self._began:
-                self._began = True
-                yield Begins()
-            if message.part != "connection":
-                yield from self._alive(message.at)
+        if not message.retained and message.part != "connection":
+            yield from self._alive(message.at)
         yield from read(self, message, wanted)
 
     def stored(self, word: Say, verdict: str, now: datetime) -> Iterator[Effect]:
@@ -97,6 +93,9 @@ class Talk:
     # --- what it says
 
     def _alive(self, at: datetime) -> Iterator[Effect]:
+        if not self._began:
+            self._began = True
+            yield Begins()
         self._known.gone = False
         self._silence.heard(at)
         yield Link(hint="alive")

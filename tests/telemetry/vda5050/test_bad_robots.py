@@ -28,6 +28,33 @@ def test_a_mission_is_done_whatever_its_habits(habit):
     assert stage.words == ["accepted", *[f"completed {n}" for n in range(1, 7)], "finished"]
 
 
+# as measured: all their habits at once
+MEASURED = {
+    "NVIDIA's simulator": (("keeps_nodes", "ignores_released", "never_pauses", "cancel_waits", "no_references"), {"base_steps": 1000}),
+    "coatyio": (("strict", "fails_in_errors", "drops_instant_states"), {"idle_cancel": True}),
+    "taherfattahi": (("keeps_all_nodes", "rejects_in_silence"), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_robots_as_they_are(name):
+    habits, profile = MEASURED[name]
+    done = Stage(*EVERYTHING, habits=habits, profile=Profile(**profile)).dispatch().to_the_end()
+    assert done.words == ["accepted", *[f"completed {n}" for n in range(1, 7)], "finished"]
+    cancelled = Stage(*FETCH, habits=habits, profile=Profile(**profile)).dispatch()
+    cancelled.run_until(lambda s: "completed 1" in s.words).run(1)
+    cancelled.cancel()
+    assert cancelled.to_the_end().words == ["accepted", "completed 1", "cancelled"]
+    stopped = Stage(drive("A"), drive("B"), habits=habits, profile=Profile(**profile)).dispatch()
+    stopped.run_until(lambda s: "accepted" in s.words)
+    stopped.stop()
+    stopped.run_until(lambda s: "stopped" in s.words and s.site.row.paused_at, 15)
+    stopped.release()
+    stopped.run(3).resume()
+    words = stopped.to_the_end().words
+    assert [words.count(word) for word in ("completed 1", "completed 2", "finished")] == [1, 1, 1]
+
+
 def test_a_robot_that_does_not_say_where_it_is_gets_no_order_and_that_is_said():
     stage = Stage(*FETCH, habits=("no_position",)).dispatch()
     stage.to_the_end()

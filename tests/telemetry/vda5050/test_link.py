@@ -82,6 +82,12 @@ def test_a_link_begins_with_the_first_live_message_and_asks_for_what_is_not_know
     assert Begins() not in ear.hear("state", STATE, 1)
 
 
+def test_a_last_will_begins_nothing():
+    ear = Ear()
+    assert ear.hear("connection", BROKEN) == [Link(hint="gone")]
+    assert isinstance(ear.hear("state", STATE, 1)[0], Begins)
+
+
 def test_a_silent_robot_is_asked_once_and_then_it_is_said():
     ear = Ear()
     ear.hear("state", STATE)
