@@ -18,6 +18,8 @@ help:  ## this list
 
 setup: $(VENV)/run.stamp  ## the environment only (.venv with everything that Drover runs on)
 
+setup-dev: $(VENV)/dev.stamp  ## the same with what tests, lint and drivers of your own need
+
 run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER_PORT, DROVER_ROBOTS, DROVER_VAR set it up; RESTORE=file begins with a backup, ROBOTS=vda with robots that others wrote
 	@exec $(PY) manage.py run $(if $(RESTORE),--restore "$(RESTORE)") $(if $(ROBOTS),--robots "$(ROBOTS)")
 
