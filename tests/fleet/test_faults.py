@@ -6,7 +6,7 @@ import json
 import pytest
 
 from fleet import faults
-from fleet.decide import FaultCleared, Faulted, Reported
+from fleet.decide import FaultCleared, Faulted, Offers, Reported
 from fleet.history import AGGREGATES, fold, sentence
 from fleet.models import Alert, Event, Robot
 from tests.fleet.test_robot_words import say
@@ -140,3 +140,16 @@ def test_the_page_lists_them_as_text(client, admin_person, robot):
     assert "Warning" in page
     client.get("/admin/fleet/robot/")
     assert HOSTILE in Robot.objects.get().fault
+
+
+def test_the_live_page_reads_whether_its_safety_system_holds_it_and_what_it_says_it_can(robot):
+    from telemetry.live.loading import load
+
+    def row():
+        return load(["RB-001"], []).robots["RB-001"]
+
+    assert (row().safety, row().own_word) == (False, False)
+    say(robot, Faulted(7, 1, "low tyre", "E1"), Offers(["navigate"]))
+    assert (row().safety, row().own_word, row().capabilities) == (False, True, ["navigate"])
+    say(robot, Faulted(7, 2, "e-stop", "S", kind="safety"))
+    assert row().safety is True

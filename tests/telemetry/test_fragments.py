@@ -115,6 +115,7 @@ def card(row: RobotRow, snapshot: Snapshot | None = None) -> str:
         (robot(presence="unknown"), None, "off", "off", "off", "No verdict on its link yet"),
         (robot(presence="unknown", presence_since=None), None, "off", "off", "off", "Never heard from"),
         (robot(mode="fault", fault="hot motor"), 80, "bad", "bad", "bad", "Fault since 10:31 UTC: hot motor"),
+        (robot(mode="fault", fault="e-stop", safety=True), 80, "bad", "bad", "bad", "Safety stop since 10:31 UTC: e-stop"),
         (robot(fault="hot motor"), 80, "bad", "bad", "bad", "Fault since 10:31 UTC: hot motor"),
         (robot(holds=[hold()]), 80, "bad", "bad", "bad", "Stopped by Ana, 10:31 UTC: blocked aisle"),
         (robot(holds=[hold(confirmed_at=None)]), 80, "info", "ring", "running",
