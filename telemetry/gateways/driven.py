@@ -456,7 +456,7 @@ class Talk:
             self.links.vitals.touch(self.robot.spec.id, at)
 
     def _complain(self, complaint: contract.Complaint, at: datetime, receipt: Receipt | None, old: bool) -> None:
-        self.links.counts[f"bad {complaint.field}"] += 1
+        self.links.counts[f"bad {complaint.field.partition('.')[0][:40]}"] += 1
         metrics.bad(complaint.field)
         self._complaints.add(Bad(complaint.field, complaint.reason))
 

@@ -21,9 +21,8 @@ from paho.mqtt.matcher import MQTTMatcher
 
 from fleet.alerts import raise_alert
 from fleet.models import Robot as EnrolledRobot
-from fleet.models import Severity
 from telemetry import metrics
-from telemetry.causes import words
+from telemetry.causes import CAUSES, words
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Wanted
 from telemetry.gateways import enrolled, rows
@@ -292,7 +291,13 @@ def _safely(ask: Callable[[Any], Iterable[Any]], about: Any) -> list[Any]:
 def _raise_retained(cause: str, robot: str, text: str) -> None:
     site = EnrolledRobot.objects.filter(pk=robot).values_list("site_id", flat=True).first()
     raise_alert(
-        cause, severity=Severity.WARNING, text=text, subject=f"robot:{robot}", robot=robot, site=site, lasts=False
+        cause,
+        severity=CAUSES["retained_command"].severity,
+        text=text,
+        subject=f"robot:{robot}",
+        robot=robot,
+        site=site,
+        lasts=False,
     )
 
 

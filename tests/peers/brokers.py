@@ -1,21 +1,14 @@
 """A real Mosquitto for a test: start it, end it, freeze it, start it again on the same port with what it kept."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
 from fleet.tether import tied
-
-MOSQUITTO = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-needs_mosquitto = pytest.mark.skipif(
-    not Path(MOSQUITTO).exists(), reason="needs mosquitto, which is not installed here"
-)
+from tests.tools import tool
 
 
 def free_port() -> int:
@@ -29,6 +22,7 @@ class Mosquitto:
 
     def __init__(self, folder: Path, *conf: str, listener: tuple[str, ...] = ()) -> None:
         self.folder, self.port = folder, free_port()
+        self.program = os.environ.get("MOSQUITTO") or tool("mosquitto", "/usr/sbin/mosquitto")
         folder.mkdir(parents=True, exist_ok=True)
         lines = [
             f"listener {self.port} 127.0.0.1", *listener, *(conf or ("allow_anonymous true",)), "persistence true",
@@ -45,7 +39,10 @@ class Mosquitto:
     def start(self) -> "Mosquitto":
         with (self.folder / "log").open("ab") as out:
             self.process = subprocess.Popen(
-                [MOSQUITTO, "-v", "-c", str(self.folder / "mosquitto.conf")], stdout=out, stderr=out, preexec_fn=tied()
+                [self.program, "-v", "-c", str(self.folder / "mosquitto.conf")],
+                stdout=out,
+                stderr=out,
+                preexec_fn=tied(),
             )
         ends = time.monotonic() + 10
         while True:
@@ -60,6 +57,11 @@ class Mosquitto:
     def signal(self, number: int) -> None:
         assert self.process is not None
         self.process.send_signal(number)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:

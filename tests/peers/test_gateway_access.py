@@ -8,10 +8,10 @@ import pytest
 from django.conf import settings
 
 from tests.eventually import eventually_async
-from tests.peers.brokers import MOSQUITTO, Mosquitto, needs_mosquitto
+from tests.peers.brokers import Mosquitto
 from tests.peers.test_gateway_broker import Ear
+from tests.tools import tool
 
-pytestmark = needs_mosquitto
 FOLDER = Path(settings.BASE_DIR) / "deploy" / "mosquitto"
 
 
@@ -20,7 +20,7 @@ def mosquitto(tmp_path):
     passwords = tmp_path / "passwords"
     passwords.touch()
     for user in ("drover", "RB-001", "RB-002", "0001"):
-        command = [MOSQUITTO.replace("sbin/mosquitto", "bin/mosquitto_passwd"), "-b", str(passwords), user, "pw"]
+        command = [tool("mosquitto_passwd"), "-b", str(passwords), user, "pw"]
         subprocess.run(command, check=True)
     broker = Mosquitto(tmp_path / "broker")
     ours = (FOLDER / "mosquitto.conf").read_text().replace("/mosquitto/config", str(FOLDER))

@@ -9,9 +9,8 @@ import pytest
 from telemetry.gateways import broker as module
 from telemetry.gateways.broker import Address, Broker, Incoming
 from tests.eventually import eventually_async
-from tests.peers.brokers import MOSQUITTO, Mosquitto, needs_mosquitto
-
-pytestmark = needs_mosquitto
+from tests.peers.brokers import Mosquitto
+from tests.tools import tool
 
 
 class Ear:
@@ -177,7 +176,7 @@ async def test_the_end_in_order_and_the_end_without_a_word_are_seen_by_whoever_l
 
 async def test_an_unknown_user_is_refused_with_the_reason(tmp_path):
     passwords = tmp_path / "passwords"
-    subprocess.run([MOSQUITTO.replace("sbin/mosquitto", "bin/mosquitto_passwd"), "-b", "-c", str(passwords), "drover", "p:/w"],
+    subprocess.run([tool("mosquitto_passwd"), "-b", "-c", str(passwords), "drover", "p:/w"],
                    check=True)  # fmt: skip
     passwords.chmod(0o644)
     with Mosquitto(tmp_path / "broker", "allow_anonymous false", f"password_file {passwords}") as mosquitto:
@@ -191,7 +190,7 @@ async def test_an_unknown_user_is_refused_with_the_reason(tmp_path):
 async def test_over_tls(tmp_path):
     ca, key = tmp_path / "ca.pem", tmp_path / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+        [tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
          "-keyout", str(key), "-out", str(ca), "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
         check=True, capture_output=True,
     )  # fmt: skip

@@ -16,12 +16,12 @@ from telemetry import snapshots
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM, online
 from tests.eventually import eventually_async
-from tests.peers.brokers import Mosquitto, needs_mosquitto
+from tests.peers.brokers import Mosquitto
 from tests.peers.gateways import running
 from tests.telemetry.conftest import clock, durable, worker  # noqa: F401
 from tests.telemetry.robots_talk import work
 
-pytestmark = [pytest.mark.django_db(transaction=True), needs_mosquitto]
+pytestmark = pytest.mark.django_db(transaction=True)
 EXAMPLE = settings.BASE_DIR / "docs" / "examples" / "robot_mqtt.py"
 STEPS = [
     {"command": "navigate", "params": {"place": "Dock A"}},

@@ -10,10 +10,10 @@ from telemetry import snapshots, stream
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM
 from tests.eventually import eventually_async
-from tests.peers.brokers import Mosquitto, needs_mosquitto
+from tests.peers.brokers import Mosquitto
 from tests.peers.gateways import Device, running
 
-pytestmark = [pytest.mark.django_db(transaction=True), needs_mosquitto]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from telemetry.models import GatewayPartition, GatewayProcess
 from tests.actors import SYSTEM
 from tests.chaos.conftest import environment  # noqa: F401
 from tests.eventually import eventually, eventually_async
-from tests.peers.brokers import Mosquitto, needs_mosquitto
+from tests.peers.brokers import Mosquitto
 from tests.peers.gateways import Device
 
 ENDS_S = 3.0  # a second of its own; the interpreter's end and a busy machine take theirs
-pytestmark = [pytest.mark.django_db(transaction=True), needs_mosquitto]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
