@@ -6,6 +6,7 @@ import pytest
 import redis
 
 from fleet import actions
+from fleet.models import Alert
 from telemetry import snapshots, stream
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM
@@ -60,3 +61,11 @@ async def test_a_robot_says_hello_and_its_words_are_stored(mosquitto, token, str
         robot.acknowledge(command["msg_id"])
         await eventually_async(lambda: [f for f in stored(streams) if f["type"] == "command.delivered"])
         assert snapshots.last_received(["RB-001"]).at
+
+
+async def test_a_command_that_was_left_on_the_broker_raises_an_alarm(mosquitto, robot, ask):
+    async with Device(mosquitto.url, "RB-001") as somebody:
+        somebody.broker._client.publish("drover/v1/RB-001/commands", b'{"type": "robot.release"}', 1, retain=True)
+        async with running(mosquitto.url):
+            found = await eventually_async(lambda: ask(lambda: list(Alert.objects.values_list("cause", flat=True))), 10)
+            assert found == ["retained_command:robot:RB-001"]
