@@ -51,8 +51,8 @@ class RobotForm(forms.Form):
 
     def __init__(self, *args: Any, robot: Robot | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["address"].help_text = _address_words()
         self.driver = drivers.named(robot.brand.driver) if robot is not None else None
+        self.fields["address"].help_text = _address_words(self.driver)
         if robot is not None:
             del self.fields["id"]
             self.fields |= setting_fields.fields(self.driver, robot.profile, over=robot.brand.profile)  # type: ignore[arg-type]
@@ -77,9 +77,10 @@ class RobotForm(forms.Form):
         return said
 
 
-def _address_words() -> str:
-    """What an address means, driver by driver."""
-    each = [f"{d.label}: {d.address}" for d in drivers.known().values() if d.address]
+def _address_words(driver: drivers.Driver | None) -> str:
+    """What an address of this driver's robots means, or driver by driver."""
+    asked = [driver] if driver is not None and driver.address else drivers.known().values()
+    each = [f"{d.label}: {d.address.rstrip('.')}." for d in asked if d.address]
     return " ".join(["Only for robots that are known by an address, not by a token.", *each])
 
 
