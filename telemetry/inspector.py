@@ -28,6 +28,7 @@ VERDICTS = {
     "seen": Said("●", "Seen", "ok"),
     "welcome": Said("●", "Welcome", "ok"),
     "invalid": Said("◆", "Invalid", "bad"),
+    "partly": Said("△", "Taken in part", "warn"),
     "retry": Said("△", "Send again", "warn"),
     "dropped": Said("△", "Dropped", "warn"),
     "": Said("●", "Taken", "ok"),
@@ -35,7 +36,7 @@ VERDICTS = {
 
 
 class Line(NamedTuple):
-    """One message. `body` is text, laid out if it is JSON; `why` names field and reason."""
+    """One message. `body` is text, laid out if it is JSON; `why` names field and reason, `made` the words it became."""
 
     day: str
     clock: str
@@ -43,6 +44,7 @@ class Line(NamedTuple):
     ago: str
     said: Said
     why: str
+    made: str
     type: str
     over: str
     body: str
@@ -72,12 +74,14 @@ def _line(note: heard.Noted, now: datetime) -> Line:
         parsed = json.loads(text)
         body = json.dumps(parsed, indent=2, ensure_ascii=False)
         kind = str(parsed.get("type", ""))[:60] if isinstance(parsed, dict) else ""
-    said, why = _verdict(note.answer)
+    kind = kind or note.part
+    said, why, words = _verdict(note.answer)
+    made = ", ".join(word for word in words if word != kind)
     cut = max(0, note.size - len(note.raw))
-    return Line(f"{at:%Y-%m-%d}", clock(at), at.isoformat(), ago(at, now), said, why, kind, note.over, body, cut)
+    return Line(f"{at:%Y-%m-%d}", clock(at), at.isoformat(), ago(at, now), said, why, made, kind, note.over, body, cut)
 
 
-def _verdict(answer: str) -> tuple[Said, str]:
+def _verdict(answer: str) -> tuple[Said, str, list[str]]:
     told: Any = {}
     with suppress(ValueError):
         told = json.loads(answer) if answer else {}
@@ -85,7 +89,9 @@ def _verdict(answer: str) -> tuple[Said, str]:
         told = {}
     verdict = "welcome" if told.get("type") == "welcome" else str(told.get("verdict", ""))
     why = ": ".join(str(told[part]) for part in ("field", "reason") if told.get(part))
-    return VERDICTS.get(verdict, Said("○", verdict[:40], "off")), why
+    words = told.get("words")
+    made = [str(word)[:60] for word in words] if isinstance(words, list) else []
+    return VERDICTS.get(verdict, Said("○", verdict[:40], "off")), why, made
 
 
 @require_safe

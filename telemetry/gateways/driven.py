@@ -5,6 +5,7 @@ telemetry and signs of life on, sends. What a driver raises costs that message, 
 """
 
 import asyncio
+import json
 import logging
 import math
 import re
@@ -294,9 +295,8 @@ class Talk:
         else:
             heard = Heard(part=part, payload=message.payload, at=at, retained=message.retained)
             effects = self._ask("hear", heard, self.wanted)
-        answer = next((e.payload for e in effects if type(e) is contract.Send), b"")
         self.links.heard.note(
-            self.robot.spec.id, without_tokens(message.payload), at, answer[:500].decode(errors="replace"), MQTT
+            self.robot.spec.id, without_tokens(message.payload), at, _made_of(effects), MQTT, part[:40]
         )
         old = message.retained or (message.qos > 0 and self.broker.catches_up)
         self._carry_out(effects, at, receipt, old, message=(message, part, at))
@@ -537,6 +537,21 @@ _DO: dict[type[Any], Callable[..., None]] = {
     contract.Offers: Talk._offers,
     contract.Complaint: Talk._complain,
 }
+
+
+def _made_of(effects: Iterable[Effect]) -> str:
+    """Of one message, for people: what was wrong with it and which words it became; or the answer to it."""
+    effects = list(effects)
+    wrong = next((e for e in effects if type(e) is contract.Complaint), None)
+    said = list(dict.fromkeys(e.type for e in effects if type(e) is contract.Say))[:6]
+    if wrong is None and not said:
+        answer = next((e.payload for e in effects if type(e) is contract.Send), b"")
+        return answer[:500].decode(errors="replace")
+    made: dict[str, Any] = {"words": said} if said else {}
+    if wrong is not None:
+        counts = any(type(e) not in (contract.Complaint, contract.Link, contract.Send) for e in effects)
+        made |= {"verdict": "partly" if counts else "invalid", "field": wrong.field[:60], "reason": wrong.reason[:160]}
+    return json.dumps(made, ensure_ascii=False)
 
 
 def without_tokens(payload: bytes) -> bytes:

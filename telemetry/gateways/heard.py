@@ -27,13 +27,16 @@ FORGET_S = 7 * 86_400
 
 
 class Noted(NamedTuple):
-    """As stored. `at_ms`: received, ms since 1970; `size`: bytes of the whole message; `answer`: our frame, or empty."""
+    """As stored. `at_ms`: received, ms since 1970; `size`: bytes of the whole message; `answer`: our frame, or what was
+    made of it, or empty; `part`: which of its topics, as its driver calls it.
+    """
 
     at_ms: int
     raw: bytes
     size: int
     answer: str
     over: str
+    part: str = ""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -52,7 +55,7 @@ class Heard:
         self._new: dict[str, deque[Noted]] = {}
         self._count = 0
 
-    def note(self, robot: str, raw: bytes | str, received_at: datetime, answer: str, over: str) -> None:
+    def note(self, robot: str, raw: bytes | str, received_at: datetime, answer: str, over: str, part: str = "") -> None:
         """One message of a robot that has signed on, as it came, and our answer to it."""
         mine = self._new.get(robot)
         if mine is None:
@@ -63,7 +66,7 @@ class Heard:
             self._count += 1
         seen = raw[:SHOWN]
         head = seen.encode(errors="replace")[:SHOWN] if isinstance(seen, str) else bytes(seen)
-        mine.append(Noted(milliseconds(received_at), head, len(raw), answer[:ANSWER], over))
+        mine.append(Noted(milliseconds(received_at), head, len(raw), answer[:ANSWER], over, part))
 
     async def run(self) -> None:
         """Pass on what came, until cancelled."""
