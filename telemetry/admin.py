@@ -62,10 +62,12 @@ class KnockAdmin(ReadOnlyAdmin):
         named = Robot.objects.filter(Q(pk__in=names) | Q(address__in=names, retired_at=None))
         known = _called(named)
         seen = _called(at_sites(request.user, named))
+        driven = set(Brand.objects.values_list("driver", flat=True).distinct())
         for row in rows:
             row.is_robot, row.is_seen = (row.driver, row.robot) in known, (row.driver, row.robot) in seen
             row.robot_id = known.get((row.driver, row.robot), "")
             row.may_enrol = request.user.has_perm("fleet.add_robot")
+            row.has_brand = row.driver in driven
         found.result_list = rows
         return found
 
@@ -109,6 +111,9 @@ class KnockAdmin(ReadOnlyAdmin):
             )
         if not knock.robot or knock.is_robot or not knock.may_enrol or NOT_WHOLE & set(knock.robot):
             return ""
+        if knock.driver and not knock.has_brand:
+            url = f"{reverse('admin:fleet_brand_add')}?{urlencode({'driver': knock.driver})}"
+            return format_html('<a class="btn small" href="{}">Make its brand first</a>', url)
         query = urlencode(_form_of(knock))
         return format_html(
             '<a class="btn small" href="{}?{}">Enrol this robot</a>', reverse("admin:fleet_robot_add"), query

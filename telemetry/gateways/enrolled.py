@@ -35,8 +35,9 @@ def look(partitions: Container[int]) -> Enrolled:
 
 
 def strangers() -> list[tuple[Driver, Any]]:
-    """(driver, settings) of each brand in use: where robots that nobody has enrolled would show up."""
-    found = []
+    """(driver, settings) of each brand, and of each driver as usual: where robots that nobody has enrolled show up."""
+    usual = ((name, {}, {}, f"the driver {name}") for name in registry.names())
+    found = [made for each in usual if (made := _settings(*each)) is not None]
     for driver_name, profile in Brand.objects.values_list("driver", "profile").distinct():
         if (made := _settings(driver_name, profile, {}, f"brand with driver {driver_name}")) is not None:
             found.append(made)

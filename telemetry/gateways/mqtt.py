@@ -95,7 +95,7 @@ class Gateway:
         self._working = False
         self._by_address: dict[tuple[str, str], Talk] = {}
         self._enrolled = Enrolled({}, frozenset())
-        self._drivers: list[Driver] = []
+        self._drivers: list[Driver] = [registry.get(name) for name in registry.names()]
         self._discovery: list[str] = []
         self._commands: dict[str, Talk] = {}
         self._told_retained: dict[str, float] = {}

@@ -204,3 +204,12 @@ def test_strangers_are_for_those_of_every_site(client, supervisor, forker):
     client.force_login(supervisor)
     answer = client.get(LIST)
     assert answer.status_code == 403 or "KIT/0001" not in answer.content.decode()
+
+
+def test_before_a_stranger_is_enrolled_its_brand_is_made(client, admin_person):
+    on_the_broker("KIT/0001")
+    client.force_login(admin_person)
+    page = client.get(LIST).content.decode()
+    assert "Enrol this robot" not in page
+    link = re.search(r'href="([^"]+)">Make its brand first', page)[1]
+    assert client.get(link).context["form"]["driver"].value() == "vda5050"

@@ -6,11 +6,12 @@ import json
 import pytest
 import redis
 from django.db import OperationalError
+from django.utils import timezone
 
 from fleet import actions
 from fleet.brand_actions import create_brand
 from fleet.models import Alert, Command, Delivery, Hold
-from telemetry import snapshots, stream
+from telemetry import inspector, snapshots, stream
 from telemetry.drivers import registry
 from telemetry.gateways import driven, rows, words
 from telemetry.gateways.broker import Away
@@ -397,12 +398,36 @@ async def test_a_robot_that_is_retired_is_refused_within_the_next_look(stage, as
     assert not stored(streams)
 
 
+async def test_the_last_messages_say_which_topic_they_came_on_and_what_was_made_of_them(stage, streams, ask):
+    await begun(stage)
+    last = [
+        stage.tell(["say", "a", "robot.state", IDLE], ["tell", {"x": 1.0}]),
+        stage.tell(["complain"], ["tell", {"x": 2.0}]),
+        stage.tell(["complain"]),
+    ]
+    await until(lambda: set(last) <= set(stage.broker.acked))
+    await stage.gateway.links.heard.step()
+    lines = await ask(lambda: inspector.last_messages("RB-009", timezone.now()))
+    assert [(line.type, line.said.word, line.made, line.why) for line in reversed(lines)] == [
+        ("events", "Taken", "", ""),
+        ("events", "Taken", "robot.state", ""),
+        ("events", "Taken in part", "", "state: it is odd"),
+        ("events", "Invalid", "", "state: it is odd"),
+    ]
+
+
 async def test_a_stranger_is_listed_and_an_enrolled_robot_of_nobody_here_is_not(stage, ask):
     stage.tell(address="Z1", part="state")
     stage.gateway._enrolled = stage.gateway._enrolled._replace(addresses=frozenset({("scripted", "A7")}))
     stage.tell(address="A7", part="state")
     await stage.gateway.links.knocks.step()
     assert await ask(lambda: list(Knock.objects.values_list("robot", "over"))) == [("Z1", "MQTT")]
+
+
+async def test_strangers_are_looked_for_where_a_driver_expects_them_also_before_there_is_a_brand(stage):
+    stage.gateway._next.clear()
+    await stage.gateway._tend()
+    assert stage.broker.filters["uagv/v2/+/+/state"] == 0  # nobody has made a brand for VDA 5050
 
 
 async def test_a_subscription_of_an_earlier_life_is_dropped(stage):
@@ -441,7 +466,8 @@ async def test_what_the_filter_for_strangers_shows_is_subscribed_to_once(stage):
     """The owner of the first partition looks for strangers; another gateway subscribes to its robots' own topics."""
     stage.gateway._next.clear()
     await stage.gateway._tend()
-    assert stage.broker.filters == {"scripted/+/state": 0, "scripted/A9/events": 1}
+    mine = {name: qos for name, qos in stage.broker.filters.items() if name.startswith("scripted/")}
+    assert mine == {"scripted/+/state": 0, "scripted/A9/events": 1}
     stage.gateway._discovery = []
     stage.gateway._subscribe()
     assert stage.broker.filters == {"scripted/A9/state": 0, "scripted/A9/events": 1}
