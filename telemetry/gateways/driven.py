@@ -24,7 +24,7 @@ from msgspec import Struct
 from telemetry import metrics, protocol, snapshots
 from telemetry.drivers import contract
 from telemetry.drivers.contract import Driver, Effect, Heard, Spec, Wanted
-from telemetry.gateways import direct, rows
+from telemetry.gateways import asking, direct, rows
 from telemetry.gateways.broker import Incoming
 from telemetry.gateways.limits import Bucket, too_much
 from telemetry.gateways.links import SILENT_S, Link, Links
@@ -230,9 +230,14 @@ class Talk:
         self._touched = -math.inf
         self._unsent = False  # something of the answer in hand could not leave
         self._offered: frozenset[str] | None = None
+        self.topics = asking.topics(robot.driver, robot.spec)
         self._conversation = robot.driver.converse(robot.spec)
 
     # --- what comes
+
+    def listens(self, topic: str) -> bool:
+        """Whether it is one of its own topics: another robot of that name may be on the broker, under another prefix."""
+        return topic in self.topics or asking.shows(self.topics, topic)
 
     def take(self, message: Incoming, part: str, at: datetime) -> None:
         """A message of this robot. Where the newest says everything, of too many that wait the oldest go."""
@@ -325,7 +330,7 @@ class Talk:
     def _ask(self, method: str, *args: Any) -> list[Effect]:
         """All effects of a call; none when the driver fails."""
         try:
-            effects = list(getattr(self._conversation, method)(*args))
+            effects = asking.everything(getattr(self._conversation, method)(*args))
             if unknown := [type(e).__name__ for e in effects if type(e) not in _DO and type(e) is not contract.Begins]:
                 raise TypeError(f"{unknown[0]} is no effect")
             return effects

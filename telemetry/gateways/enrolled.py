@@ -58,7 +58,7 @@ def _settings(driver_name: str, brand: dict[str, Any], robot: dict[str, Any], wh
     try:
         driver = registry.get(driver_name)
         return driver, registry.settings(driver, brand or {}, robot or {})
-    except (registry.Unusable, ValueError) as error:
+    except Exception as error:  # a driver's own settings may raise anything
         if (text := f"{whose} cannot be served: {error}") not in _told:
             _told.add(text)
             log.error("%s", text)

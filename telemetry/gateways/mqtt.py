@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 from django.conf import settings
@@ -25,7 +24,7 @@ from telemetry import metrics
 from telemetry.causes import CAUSES, words
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Wanted
-from telemetry.gateways import enrolled, rows
+from telemetry.gateways import asking, enrolled, rows
 from telemetry.gateways.broker import Address, Broker, Incoming
 from telemetry.gateways.driven import MQTT, Crowd, Robot, Talk
 from telemetry.gateways.enrolled import Enrolled
@@ -119,6 +118,10 @@ class Gateway:
                 await self._tend()
             except DatabaseError as error:
                 log.warning("the share of robots cannot be renewed, the database does not answer: %s", error)
+            except Clash:
+                raise
+            except Exception:
+                log.exception("looking after the share of robots failed; it goes on")
 
     async def end(self) -> None:
         """What was said is stored, if that is quick; then nothing is ours any more."""
@@ -144,20 +147,18 @@ class Gateway:
     def heard(self, message: Incoming) -> None:
         """From the broker: put it in its robot's line."""
         at = timezone.now()
-        for driver in self._drivers:
-            if (whose := driver.whose(message.topic)) is not None:
-                address, part = whose
-                talk = self._by_address.get((driver.name, address))
-                if talk is not None:
-                    talk.take(message, part, at)
-                    self.ready(talk)
-                    return
-                if (driver.name, address) not in self._enrolled.addresses:
-                    self.links.knocks.note("", address, MQTT, "", driver=driver.name)
-                break
-        else:
+        theirs = list(asking.whose(self._drivers, message.topic))
+        for driver, address, part in theirs:
+            talk = self._by_address.get((driver.name, address))
+            if talk is not None and talk.listens(message.topic):
+                talk.take(message, part, at)
+                self.ready(talk)
+                return
+        if not theirs:
             if (commanded := self._commands.get(message.topic)) is not None and message.retained and message.payload:
                 self._alarm(commanded, message.topic)
+        elif not any((driver.name, address) in self._enrolled.addresses for driver, address, _ in theirs):
+            self.links.knocks.note("", theirs[0][1], MQTT, "", driver=theirs[0][0].name)
         self.broker.ack(message)
         self.broker.drop(message.topic) if message.qos else None
 
@@ -226,7 +227,7 @@ class Gateway:
             await self._meet(self._enrolled.mine)
         if mine != before or self._is_time("strangers", STRANGERS_S, now):
             where = await self._rows.ask(enrolled.strangers) if 0 in mine else []
-            found = sorted({name for driver, profile in where for name in _safely(driver.discovery, profile)})
+            found = sorted({name for driver, profile in where for name in asking.discovery(driver, profile)})
             if found != self._discovery:
                 self._discovery = found
                 self._subscribe()
@@ -255,7 +256,7 @@ class Gateway:
         if gone or new:
             self._by_address = {(t.robot.driver.name, t.robot.spec.address or id): t for id, t in self.talks.items()}
             self._commands = {
-                topic: t for t in self.talks.values() for topic in _safely(t.robot.driver.commands, t.robot.spec)
+                topic: t for t in self.talks.values() for topic in asking.commands(t.robot.driver, t.robot.spec)
             }
             self._drivers = [registry.get(name) for name in registry.names()]
             self._subscribe()
@@ -273,19 +274,10 @@ class Gateway:
         for name in self._discovery:
             shown[name] = True
         for talk in self.talks.values():
-            for name, qos in _safely(talk.robot.driver.topics, talk.robot.spec):
+            for name, qos in talk.topics.items():
                 if qos or next(shown.iter_match(name), None) is None:
                     filters[name] = qos
         self.broker.want(filters, self._commands)
-
-
-def _safely(ask: Callable[[Any], Iterable[Any]], about: Any) -> list[Any]:
-    """What a driver answers; nothing when it fails."""
-    try:
-        return list(ask(about))
-    except Exception:
-        log.exception("a driver fails: %r", ask)
-        return []
 
 
 def _raise_retained(cause: str, robot: str, text: str) -> None:

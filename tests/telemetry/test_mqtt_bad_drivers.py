@@ -1,0 +1,164 @@
+"""A driver that misbehaves costs its own robots: the gateway, and everybody else's robots, go on."""
+
+import asyncio
+import itertools
+
+import pytest
+from django.utils import timezone
+
+from fleet import actions
+from fleet.brand_actions import create_brand
+from telemetry.drivers import registry
+from telemetry.drivers.contract import Link
+from telemetry.gateways import asking
+from telemetry.gateways.broker import Incoming
+from tests.actors import SYSTEM, online
+from tests.telemetry import scripted_driver
+from tests.telemetry.fake_broker import on_stage
+
+EMPTY_STATE = b'{"orderId": "", "driving": false, "nodeStates": []}'
+
+
+class Bad(scripted_driver.Driver):
+    """Comes before all others in order of the alphabet."""
+
+    name, label = "awful", "Awful"
+
+    def topics(self, robot):
+        return [(f"awful/{robot.address}/state", 0)]
+
+    def whose(self, topic):
+        match topic.split("/"):
+            case ["awful", address, "state" as part]:
+                return address, part
+        return None
+
+
+bad = Bad()
+
+
+@pytest.fixture
+def drivers(monkeypatch):
+    monkeypatch.setitem(registry.BUILT_IN, "scripted", "tests.telemetry.scripted_driver:driver")
+    monkeypatch.setitem(registry.BUILT_IN, "awful", "tests.telemetry.test_mqtt_bad_drivers:bad")
+    registry.forget()
+    yield
+    monkeypatch.undo()
+    registry.forget()
+
+
+@pytest.fixture
+def two_robots(transactional_db, site, drivers):
+    """One of the good driver, one of the bad one."""
+    for id, driver in (("RB-009", "scripted"), ("RB-666", "awful")):
+        brand = create_brand(driver, driver=driver, capabilities=["navigate"], by=SYSTEM)
+        actions.enrol_robot(id=id, name=id, site=site, brand=brand, address=f"A{id[-1]}", by=SYSTEM)
+        online(id)
+
+
+@pytest.fixture
+def two_halls(transactional_db, site):
+    """They share a broker; only the interface name tells their robots apart. One of ours has the name of one of theirs."""
+    ours, _ = (
+        create_brand(
+            name, driver="vda5050", capabilities=["navigate"], profile={"interface": interface}, by=SYSTEM
+        )
+        for name, interface in (("Ours", "uagv"), ("Theirs", "lab"))
+    )  # fmt: skip
+    actions.enrol_robot(id="RB-009", name="Nine", site=site, brand=ours, address="KIT/0001", by=SYSTEM)
+    online("RB-009")
+
+
+async def until(predicate):
+    for _ in range(2000):
+        if found := predicate():
+            return found
+        await asyncio.sleep(0.002)
+    raise AssertionError("it did not come about")
+
+
+async def is_heard(stage):
+    stage.tell(["begin"])
+    return await until(lambda: stage.talk().link)
+
+
+def raising(*_):
+    raise KeyError("a defect of the driver")
+
+
+@pytest.mark.parametrize(
+    "answer", [raising, lambda topic: 7, lambda topic: ("A9", "events")], ids=["raises", "number", "all"]
+)
+async def test_whatever_a_driver_says_of_a_topic_the_others_robots_are_heard(two_robots, monkeypatch, answer):
+    monkeypatch.setattr(Bad, "whose", staticmethod(answer))
+    async with on_stage() as stage:
+        assert await is_heard(stage)
+
+
+@pytest.mark.parametrize(
+    "answer", [lambda topic: 7, lambda topic: ([], {}), lambda topic: ("a", "b", "c"), lambda topic: "a", raising]
+)
+def test_an_answer_that_names_no_robot_is_passed_over(monkeypatch, answer):
+    monkeypatch.setattr(Bad, "whose", staticmethod(answer))
+    topic = "scripted/A9/events"
+    good = scripted_driver.driver
+    assert list(asking.whose([bad, good], topic)) == [(good, "A9", "events")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [raising, lambda it: 7, lambda it: [7], lambda it: [("a/#/b", 0)], lambda it: ["a/#/b"], lambda it: ["a+/b"],
+     lambda it: [("a", 9)], lambda it: [({}, 0)], lambda it: [{}], lambda it: [("", 1)], lambda it: [""],
+     lambda it: itertools.count(), lambda it: itertools.repeat("a"), lambda it: itertools.repeat(("a", 0)),
+     lambda it: ["a\0"], lambda it: [("\ud800", 0)], lambda it: ["a" * 70_000]],
+)  # fmt: skip
+def test_filters_that_a_broker_would_refuse_are_never_asked_for(monkeypatch, answer):
+    for asked in ("topics", "commands", "discovery"):
+        monkeypatch.setattr(Bad, asked, staticmethod(answer))
+    assert not asking.topics(bad, None)
+    assert not asking.commands(bad, None)
+    assert not asking.discovery(bad, None)
+
+
+async def test_wants_that_no_broker_takes_keep_nobody_from_being_heard(two_robots, monkeypatch):
+    for asked in ("topics", "commands", "discovery"):
+        monkeypatch.setattr(Bad, asked, staticmethod(lambda it: ["a/#/b", 7]))
+    async with on_stage() as stage:
+        assert await is_heard(stage)
+        assert stage.broker.filters == {"scripted/A9/events": 1, "scripted/+/state": 0}
+
+
+async def test_an_answer_without_end_is_given_up_and_the_next_message_is_heard(two_robots, monkeypatch):
+    """Before it has eaten all memory."""
+    answers = [itertools.islice(itertools.repeat(Link(hint="alive")), 1_000_000), []]
+    monkeypatch.setattr(scripted_driver.Talk, "hear", lambda *_: answers.pop(0))
+    async with on_stage() as stage:
+        talk, counts = stage.talk("RB-666"), []
+        monkeypatch.setattr(talk, "_carry_out", lambda effects, *_, **__: counts.append(len(list(effects))))
+        for _ in range(2):
+            talk.take(Incoming("awful/A6/state", b"[]", 0, False, 0, 1), "state", timezone.now())
+            talk.work()
+        assert counts == [0, 0]
+
+
+async def test_settings_that_a_driver_cannot_bear_cost_its_robots_only(two_robots, monkeypatch):
+    def settings(driver, brand, robot):
+        if driver.name == "awful":
+            raise KeyError("a defect of the driver")
+        return works(driver, brand, robot)
+
+    works = registry.settings
+    monkeypatch.setattr(registry, "settings", settings)
+    async with on_stage() as stage:
+        assert await is_heard(stage)
+        assert "RB-666" not in stage.gateway.talks
+
+
+async def test_a_robot_of_the_same_name_under_another_prefix_is_not_taken_for_ours(two_halls):
+    async with on_stage() as stage:
+        assert "lab/v2/+/+/state" in stage.broker.filters, "it would come"
+        for topic in ("lab/v2/KIT/0001/state", "uagv/v3/KIT/0001/state"):
+            stage.raw(EMPTY_STATE, topic=topic, part="state")
+        assert not stage.talk().has_work
+        stage.raw(EMPTY_STATE, topic="uagv/v2/KIT/0001/state", part="state")
+        assert await until(lambda: stage.talk().link)
