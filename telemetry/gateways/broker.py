@@ -7,14 +7,12 @@ what was not acknowledged and sends it again. MQTT 5 where the broker speaks it,
 import asyncio
 import logging
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from secrets import SystemRandom
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
 from paho.mqtt import client as paho
@@ -22,6 +20,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from telemetry.gateways.beside import beside
+from telemetry.gateways.broker_address import Address
 from telemetry.gateways.quick_client import QuickClient
 
 log = logging.getLogger(__name__)
@@ -43,38 +43,6 @@ CATCH_UP_S = 2.0
 SHORT_S = 3.0  # connections that end so soon, again and again and without a reason, look like a clash
 SHORT = 3  # so many in a row
 NOT_YET = "not connected yet"
-
-
-class Address(Struct, frozen=True, kw_only=True):
-    """Where the broker is: `mqtt://user:password@host:port`, or `mqtts://…?ca=file&cert=file&key=file`."""
-
-    host: str
-    port: int
-    tls: bool = False
-    user: str = ""
-    password: str = ""
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-
-    @classmethod
-    def of(cls, url: str) -> "Address":
-        """Raises ValueError with what is wrong."""
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError as error:
-            raise ValueError(f"MQTT_URL is no address: {error}") from None
-        more = dict(parse_qsl(parts.query))
-        if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
-            raise ValueError("MQTT_URL must look like mqtt://user:password@host:1883, or mqtts:// with TLS")
-        tls = parts.scheme == "mqtts"
-        if wrong := more.keys() - ({"ca", "cert", "key"} if tls else set()):
-            raise ValueError(f"MQTT_URL has no setting {sorted(wrong)[0]} (mqtts:// has ca, cert and key)")
-        return cls(
-            host=parts.hostname, port=port or (8883 if tls else 1883), tls=tls, user=unquote(parts.username or ""),
-            password=unquote(parts.password or ""), **more,
-        )  # fmt: skip
 
 
 class Away(ConnectionError):
@@ -218,7 +186,7 @@ class Broker:
         self._unsent.clear()
         client = self._new_client()
         try:
-            await _beside(partial(self._dial, client), partial(_abandon, client))
+            await beside(partial(self._dial, client), partial(_abandon, client))
         except (OSError, ValueError) as error:
             self._say(f"{self.address.host}:{self.address.port} cannot be reached ({error})")
             return False
@@ -427,34 +395,6 @@ class Broker:
             log.error("MQTT: %s. Resting for %.0f s", self.why, rest)
             return rest
         return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)] * SystemRandom().uniform(0.5, 1.0)
-
-
-async def _beside(work: Callable[[], None], abandon: Callable[[], None]) -> None:
-    """In a thread that nobody waits for, also not when the process ends. `abandon`: it was cancelled meanwhile."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def settle(error: BaseException | None) -> None:
-        if done.cancelled():
-            abandon()
-        elif error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except Exception as raised:
-            error = raised
-        try:
-            loop.call_soon_threadsafe(settle, error)
-        except RuntimeError:  # the loop is no more
-            abandon()
-
-    threading.Thread(target=run, name="mqtt-connect", daemon=True).start()
-    await done
 
 
 def _abandon(client: QuickClient) -> None:

@@ -8,7 +8,6 @@ import asyncio
 import json
 import logging
 import math
-import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -30,8 +29,10 @@ from telemetry.gateways.limits import Bucket, too_much
 from telemetry.gateways.links import SILENT_S, Link, Links
 from telemetry.gateways.reading import Complaints
 from telemetry.gateways.rows import Asked
+from telemetry.gateways.soundness import sound, without_tokens
+from telemetry.gateways.spoken import Internal, Receipt, Spoken
 from telemetry.gateways.words import WINDOW, Words
-from telemetry.protocol import Bad, Up
+from telemetry.protocol import Bad
 from telemetry.snapshots import Put
 
 log = logging.getLogger(__name__)
@@ -130,78 +131,6 @@ class DrivenLink(Link):
     def silent(self, now: float) -> bool:
         """Some say something twice a minute only, and are well."""
         return now - self.heard > max(SILENT_S, self._talk.robot.suspect_after_s)
-
-
-class Receipt:
-    """When all that a message says is stored, its broker may forget it."""
-
-    __slots__ = ("_ack", "_open")
-
-    def __init__(self, ack: Callable[[], None]) -> None:
-        self._ack, self._open = ack, 1
-
-    def wait(self) -> None:
-        self._open += 1
-
-    def done(self) -> None:
-        self._open -= 1
-        if not self._open:
-            self._ack()
-
-
-class Spoken:
-    """A word of the robot on its way to the store."""
-
-    __slots__ = ("_frame", "_link", "_receipt", "_sure", "_talk", "_word", "msg_id", "numbered", "size")
-
-    def __init__(self, talk: "Talk", link: DrivenLink, word: contract.Say, receipt: Receipt | None) -> None:
-        """Raises what cannot be written as JSON."""
-        self._talk, self._link, self._word, self._receipt, self.msg_id = talk, link, word, receipt, word.id
-        self.numbered, self._frame, self._sure = bool(word.raw), word.raw, True
-        self.size = len(word.raw) or len(self._numbered())
-
-    def frame(self) -> bytes:
-        if not self._frame:
-            self._frame = self._numbered()
-        return self._frame
-
-    def _numbered(self) -> bytes:
-        """A word that its robot does not number gets the next number of the link when it is stored, so there are no gaps."""
-        word, link = self._word, self._link
-        return protocol.frame(
-            Up(v=protocol.VERSION, msg_id=word.id, robot=link.robot, session=link.session, channel="critical",
-               seq=link.said + 1, type=word.type, occurred_at=word.occurred_at, mission=word.mission,
-               dispatch_no=word.dispatch_no, step=word.step, attempt=word.attempt, data=word.data)
-        )  # fmt: skip
-
-    def done(self, verdict: str, at: datetime) -> None:
-        if not self.numbered and (verdict == "stored" or not self._sure):
-            self._link.said += 1
-        self._talk.stored(self._word, verdict, at)
-        if self._receipt is not None:
-            self._receipt.done()
-
-    def failed(self, at: datetime) -> None:
-        self._sure = False  # it may be stored after all, under this number
-        metrics.NOT_STORED.inc()
-        if self._word.type in direct.TYPES:
-            self._talk.apply_directly(self._frame, at)
-
-
-class Internal:
-    """A word of ours about the robot, on the same way as its own."""
-
-    __slots__ = ("_frame", "msg_id", "numbered", "size")
-
-    def __init__(self, msg_id: UUID, frame: bytes) -> None:
-        self.msg_id, self._frame, self.size, self.numbered = msg_id, frame, len(frame), True
-
-    def frame(self) -> bytes:
-        return self._frame
-
-    def done(self, verdict: str, at: datetime) -> None: ...
-
-    def failed(self, at: datetime) -> None: ...
 
 
 class Talk:
@@ -557,31 +486,3 @@ def _made_of(effects: Iterable[Effect]) -> str:
         counts = any(type(e) not in (contract.Complaint, contract.Link, contract.Send) for e in effects)
         made |= {"verdict": "partly" if counts else "invalid", "field": wrong.field[:60], "reason": wrong.reason[:160]}
     return json.dumps(made, ensure_ascii=False)
-
-
-def without_tokens(payload: bytes) -> bytes:
-    """For people: a credential that came in a message is nobody's to read."""
-    return _TOKEN.sub(_HIDDEN, payload) if _PREFIX in payload else payload
-
-
-def sound(facts: dict[str, Any]) -> dict[str, Any]:
-    """Of telemetry that a driver read off a robot's message: what can be kept and shown."""
-    kept: dict[str, Any] = {}
-    for name, (low, high) in _BOUNDS.items():
-        value = facts.get(name)
-        if isinstance(value, int | float) and low <= value <= high:  # neither NaN nor infinite
-            kept[name] = float(value)
-    for name in ("place", "carries"):
-        text = facts.get(name)
-        if isinstance(text, str) and len(text) <= 200 and "\0" not in text:
-            kept[name] = text
-    return kept
-
-
-_PREFIX = b"drover_"  # of each token that fleet.actions issues
-_TOKEN = re.compile(re.escape(_PREFIX) + rb"[A-Za-z0-9_-]+")
-_HIDDEN = _PREFIX + "…".encode()
-_BOUNDS = {
-    "x": (-1e7, 1e7), "y": (-1e7, 1e7), "theta": (-1e7, 1e7), "speed": (-1e7, 1e7), "battery": (0, 100),
-    "skew_s": (-1e10, 1e10),
-}  # fmt: skip

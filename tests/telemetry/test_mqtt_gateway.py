@@ -13,7 +13,7 @@ from fleet.brand_actions import create_brand
 from fleet.models import Alert, Command, Delivery, Hold
 from telemetry import inspector, snapshots, stream
 from telemetry.drivers import registry
-from telemetry.gateways import driven, rows, words
+from telemetry.gateways import driven, rows, soundness, words
 from telemetry.gateways.broker import Away
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock, Link
@@ -459,7 +459,7 @@ async def test_a_command_that_somebody_left_retained_raises_an_alarm_once(stage,
     ],
 )
 def test_a_token_in_a_message_is_shown_to_nobody(payload, shown):
-    assert driven.without_tokens(payload) == shown
+    assert soundness.without_tokens(payload) == shown
 
 
 async def test_what_the_filter_for_strangers_shows_is_subscribed_to_once(stage):
