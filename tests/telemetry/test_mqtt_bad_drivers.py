@@ -125,7 +125,8 @@ async def test_wants_that_no_broker_takes_keep_nobody_from_being_heard(two_robot
         monkeypatch.setattr(Bad, asked, staticmethod(lambda it: ["a/#/b", 7]))
     async with on_stage() as stage:
         assert await is_heard(stage)
-        assert stage.broker.filters == {"scripted/A9/events": 1, "scripted/+/state": 0}
+        ours = {name: qos for name, qos in stage.broker.filters.items() if not name.startswith(("drover/", "uagv/"))}
+    assert ours == {"scripted/A9/events": 1, "scripted/+/state": 0}
 
 
 async def test_an_answer_without_end_is_given_up_and_the_next_message_is_heard(two_robots, monkeypatch):
