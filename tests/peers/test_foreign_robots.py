@@ -220,7 +220,7 @@ def killed(hall: Hall) -> Story:
     mission = peer.give("Killed", FAR)
     yield "it drives", lambda: step(mission) == 1 and peer.moves()
     peer.process.kill()
-    yield "it is missed", lambda: peer.row.presence == "suspect", 5
+    yield "it is missed", lambda: peer.row.presence == "suspect", 15
     peer.process.start()  # it remembers nothing
     yield "it is back", peer.is_online
     yield "nothing hangs: the mission ends, or goes on", lambda: state(mission) in FINAL, 150
