@@ -1,4 +1,4 @@
-"""What a robot's words mean for the site: mode, faults, what hinders an order, what was rejected, telemetry. All pure."""
+"""What a robot's words mean for the site: mode, faults, what was rejected, telemetry. All pure."""
 
 import math
 import re
@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 from telemetry.drivers.vda5050.picture import (
     ActionState,
     Battery,
-    Connection,
     Factsheet,
     Issue,
     Picture,
@@ -41,13 +40,6 @@ class Fault(NamedTuple):
     text: str
     danger: bool = False
     kind: Literal["fault", "safety", "warning"] = "fault"
-
-
-class Hindrance(NamedTuple):
-    """Why it can take no new order now; `text` for people."""
-
-    code: Literal["unreadable", "manual", "fault", "lost", "paused", "charging", "busy"]
-    text: str
 
 
 def unreadable(picture: Picture) -> str:
@@ -87,25 +79,6 @@ def faults(picture: Picture) -> tuple[Fault, ...] | None:
 def warnings(picture: Picture) -> tuple[Fault, ...]:
     """Errors with which it goes on all the same, such as an order that it did not take."""
     return _named(picture, "warning")
-
-
-def hindrance(picture: Picture) -> Hindrance | None:
-    """None: it can take a new order."""
-    if field := unreadable(picture):
-        return Hindrance("unreadable", f"its state cannot be read: {field}")
-    if picture.operating_mode not in AUTOMATIC:
-        return Hindrance("manual", f"it is in mode {_words(picture.operating_mode)}")
-    if told := faults(picture):
-        return Hindrance("fault", told[0].text)
-    if picture.position is not None and not picture.position.initialised:
-        return Hindrance("lost", "it does not know where it is")
-    if picture.paused:
-        return Hindrance("paused", "it is paused")
-    if busy(picture):
-        return Hindrance("busy", f"it is still busy with {_words(picture.order_id) or 'something'}")
-    if picture.battery.charging:
-        return Hindrance("charging", "it is charging")
-    return None
 
 
 def busy(picture: Picture) -> bool:
@@ -186,11 +159,6 @@ def carries(picture: Picture) -> str:
     return text if len(text) <= _LONGEST_PLACE else f"{text[: _LONGEST_PLACE - 1]}…"
 
 
-def link(connection: Connection) -> Literal["alive", "gone"]:
-    """What it says of the link as `contract.Link` has it, unless it is retained. A state that comes later outranks it."""
-    return "alive" if connection.state == "online" else "gone"
-
-
 def capabilities(factsheet: Factsheet, profile: Profile) -> frozenset[str] | None:
     """As `contract.Offers` has them. None: the factsheet does not say, so the brand's list holds.
 
@@ -205,13 +173,6 @@ def capabilities(factsheet: Factsheet, profile: Profile) -> frozenset[str] | Non
     offered |= {"charge"} if profile.start_charging in anywhere else set()
     taken = INSTANT | {profile.pick, profile.drop, profile.wait, profile.start_charging, profile.stop_charging}
     return frozenset(offered | {f"custom:{name}" for name in own - taken})
-
-
-def pauses(factsheet: Factsheet) -> bool | None:
-    """Whether it can be paused; None: the factsheet does not say."""
-    if factsheet.actions is None:
-        return None
-    return any(action.type == "startPause" for action in factsheet.actions)
 
 
 def version(picture: Picture | None, profile: Profile) -> str:

@@ -61,9 +61,6 @@ class Plan(NamedTuple):
         """How many stops are released by then."""
         return min(len(self.stops), 1 + self.ahead + update)
 
-    def task_of(self, step: int) -> Task | None:
-        return next((task for task in self.tasks if task.step == step), None)
-
 
 class Start(NamedTuple):
     """Where the robot is, as the first node needs it."""

@@ -1,16 +1,14 @@
-"""What a robot's words mean: mode, faults, whether it takes an order, what it rejected, what it tells and can do."""
+"""What a robot's words mean: mode, faults, what it rejected, what it tells and can do."""
 
 import math
 
 import pytest
 
-from telemetry.drivers.contract import Complaint
 from telemetry.drivers.vda5050 import meaning, reading
 from telemetry.drivers.vda5050.meaning import Fault
 from telemetry.drivers.vda5050.picture import (
     ActionState,
     Battery,
-    Connection,
     Element,
     Factsheet,
     Issue,
@@ -37,71 +35,52 @@ def instant(kind, status):
     return {"i1": ActionState(kind, status)}
 
 
-# what it says, mode, why it takes no order
+# what it says, mode
 STATES = [
-    ({}, "idle", None),
-    ({"driving": True}, "running", "busy"),
-    ({"order_id": "o1"}, "idle", None),  # it stays after the order is done
-    ({"node_states": NODES}, "running", "busy"),
-    ({"node_states": (Element("n1", 2, released=False),)}, "running", "busy"),  # it waits for the next base
-    ({"actions": acts(a="WAITING")}, "running", "busy"),
-    ({"actions": acts(a="INITIALIZING")}, "running", "busy"),
-    ({"actions": acts(a="RUNNING")}, "running", "busy"),
-    ({"actions": acts(a="PAUSED")}, "running", "busy"),
-    ({"actions": acts(a="RETRIABLE")}, "running", "busy"),
-    ({"actions": acts(a="POLISHING")}, "running", "busy"),  # nobody knows it, so it is not over
-    ({"actions": acts(a="FINISHED", b="FAILED")}, "idle", None),
-    ({"actions": instant("stateRequest", "WAITING")}, "idle", None),  # some leave them so for ever
-    ({"actions": instant("cancelOrder", "RUNNING")}, "running", "busy"),
-    ({"actions": instant("startCharging", "WAITING")}, "running", "busy"),
-    ({"paused": True}, "paused", "paused"),
-    ({"paused": True, "node_states": NODES}, "paused", "paused"),
-    ({"battery": CHARGING}, "charging", "charging"),
-    ({"battery": CHARGING, "driving": True}, "running", "busy"),
-    ({"battery": CHARGING, "paused": True}, "paused", "paused"),
-    ({"operating_mode": "AUTOMATIC"}, "idle", None),
-    ({"operating_mode": "SEMIAUTOMATIC"}, "idle", None),
-    ({"operating_mode": "MANUAL"}, "manual", "manual"),
-    ({"operating_mode": "SERVICE"}, "manual", "manual"),
-    ({"operating_mode": "TEACHIN"}, "manual", "manual"),
-    ({"operating_mode": "DOZING"}, "manual", "manual"),
-    ({"operating_mode": "MANUAL", "e_stop": "MANUAL"}, "manual", "manual"),
-    ({"e_stop": "NONE"}, "idle", None),
-    ({"e_stop": "AUTOACK"}, "fault", "fault"),
-    ({"e_stop": "MANUAL"}, "fault", "fault"),
-    ({"e_stop": "REMOTE", "node_states": NODES}, "fault", "fault"),
-    ({"field_violation": True}, "fault", "fault"),
-    ({"errors": (FATAL,)}, "fault", "fault"),
-    ({"errors": (WARNING,)}, "idle", None),
-    ({"errors": (Issue("x", "ODD"),)}, "idle", None),
-    ({"position": LOST}, "idle", "lost"),
-    ({"position": Position(1, 2)}, "idle", None),
-    ({"loads": ()}, "idle", None),
+    ({}, "idle"),
+    ({"driving": True}, "running"),
+    ({"order_id": "o1"}, "idle"),  # it stays after the order is done
+    ({"node_states": NODES}, "running"),
+    ({"node_states": (Element("n1", 2, released=False),)}, "running"),  # it waits for the next base
+    ({"actions": acts(a="WAITING")}, "running"),
+    ({"actions": acts(a="INITIALIZING")}, "running"),
+    ({"actions": acts(a="RUNNING")}, "running"),
+    ({"actions": acts(a="PAUSED")}, "running"),
+    ({"actions": acts(a="RETRIABLE")}, "running"),
+    ({"actions": acts(a="POLISHING")}, "running"),  # nobody knows it, so it is not over
+    ({"actions": acts(a="FINISHED", b="FAILED")}, "idle"),
+    ({"actions": instant("stateRequest", "WAITING")}, "idle"),  # some leave them so for ever
+    ({"actions": instant("cancelOrder", "RUNNING")}, "running"),
+    ({"actions": instant("startCharging", "WAITING")}, "running"),
+    ({"paused": True}, "paused"),
+    ({"paused": True, "node_states": NODES}, "paused"),
+    ({"battery": CHARGING}, "charging"),
+    ({"battery": CHARGING, "driving": True}, "running"),
+    ({"battery": CHARGING, "paused": True}, "paused"),
+    ({"operating_mode": "AUTOMATIC"}, "idle"),
+    ({"operating_mode": "SEMIAUTOMATIC"}, "idle"),
+    ({"operating_mode": "MANUAL"}, "manual"),
+    ({"operating_mode": "SERVICE"}, "manual"),
+    ({"operating_mode": "TEACHIN"}, "manual"),
+    ({"operating_mode": "DOZING"}, "manual"),
+    ({"operating_mode": "MANUAL", "e_stop": "MANUAL"}, "manual"),
+    ({"e_stop": "NONE"}, "idle"),
+    ({"e_stop": "AUTOACK"}, "fault"),
+    ({"e_stop": "MANUAL"}, "fault"),
+    ({"e_stop": "REMOTE", "node_states": NODES}, "fault"),
+    ({"field_violation": True}, "fault"),
+    ({"errors": (FATAL,)}, "fault"),
+    ({"errors": (WARNING,)}, "idle"),
+    ({"errors": (Issue("x", "ODD"),)}, "idle"),
+    ({"position": LOST}, "idle"),
+    ({"position": Position(1, 2)}, "idle"),
+    ({"loads": ()}, "idle"),
 ]
 
 
-@pytest.mark.parametrize(("told", "mode", "hindered"), STATES)
-def test_mode_and_whether_it_takes_an_order(told, mode, hindered):
-    picture = Picture(**told)
-    assert meaning.mode(picture) == mode
-    hindrance = meaning.hindrance(picture)
-    assert (hindrance and hindrance.code) == hindered
-
-
-@pytest.mark.parametrize(
-    ("told", "words"),
-    [
-        ({"operating_mode": "MANUAL"}, "it is in mode MANUAL"),
-        ({"errors": (FATAL,)}, "motorError: left wheel blocked"),
-        ({"position": LOST}, "it does not know where it is"),
-        ({"order_id": "o1", "node_states": NODES}, "it is still busy with o1"),
-        ({"driving": True}, "it is still busy with something"),
-        ({"battery": CHARGING}, "it is charging"),
-        ({"wrong": (Complaint(field="nodeStates", reason="no"),)}, "its state cannot be read: nodeStates"),
-    ],
-)
-def test_why_it_takes_no_order_in_words(told, words):
-    assert meaning.hindrance(Picture(**told)).text == words
+@pytest.mark.parametrize(("told", "mode"), STATES)
+def test_mode(told, mode):
+    assert meaning.mode(Picture(**told)) == mode
 
 
 # --- what could not be read
@@ -115,7 +94,6 @@ def test_nothing_is_said_when_what_it_rests_on_cannot_be_read(field):
     picture = reading.state(raw(STATE, **{field: {"a": 1} if isinstance(STATE[field], str) else 7}))
     assert meaning.mode(picture) is None
     assert meaning.faults(picture) is None
-    assert meaning.hindrance(picture).code == "unreadable"
 
 
 @pytest.mark.parametrize("field", ["batteryState", "velocity", "loads", "headerId", "timestamp", "agvPosition"])
@@ -277,18 +255,6 @@ def own(*names, scopes=("NODE",)):
 )
 def test_what_a_factsheet_offers(factsheet, profile, offers):
     assert meaning.capabilities(factsheet, Profile(**profile)) == offers
-
-
-@pytest.mark.parametrize(
-    ("factsheet", "pauses"), [(Factsheet(), None), (own("pick"), False), (own("startPause", scopes=()), True)]
-)
-def test_whether_it_can_be_paused(factsheet, pauses):
-    assert meaning.pauses(factsheet) is pauses
-
-
-@pytest.mark.parametrize(("state", "link"), [("online", "alive"), ("offline", "gone"), ("broken", "gone")])
-def test_what_a_connection_says_of_the_link(state, link):
-    assert meaning.link(Connection(state=state)) == link
 
 
 @pytest.mark.parametrize(

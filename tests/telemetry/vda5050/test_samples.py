@@ -1,14 +1,20 @@
 """What the driver reads off each message recorded from a foreign robot is what the tables say that it means."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
-from telemetry.drivers.vda5050 import meaning, reading
+from telemetry.drivers.contract import Dispatch, Step, Wanted
+from telemetry.drivers.vda5050 import meaning, reading, wishes
 from telemetry.drivers.vda5050.picture import Picture
 from telemetry.drivers.vda5050.profile import Profile
+from telemetry.drivers.vda5050.standing import idle
+from telemetry.drivers.vda5050.wishes import Give, StopCharging
 from tests.telemetry.vda5050 import recorded
 
+DRIVE = Step(number=1, command="navigate", params={}, timeout_s=60)
+MISSION = Dispatch(mission=UUID(int=1), dispatch_no=1, title="", steps=(DRIVE,))
 TABLES = sorted((Path(__file__).parent / "meanings").glob("*.txt"))
 
 
@@ -38,12 +44,17 @@ def facts(told):
     return " ".join(words)
 
 
+def takes(picture: Picture):
+    """What the driver would do if it had a mission to give."""
+    wish = wishes.wish(Wanted(dispatch=MISSION), picture, None, rests=idle(picture))
+    return {Give: "yes", StopCharging: "unplugged", type(None): "no"}[type(wish)]
+
+
 def state(picture: Picture, orders, instant):
     at = picture.last_node_id
     if at and picture.last_node_sequence is not None:
         at += f"@{picture.last_node_sequence}"
     ahead = picture.node_states[len(picture.node_states) - meaning.ahead(picture) :]
-    hindrance = meaning.hindrance(picture)
     refused = [f"{order}/{update}" for order, update in orders if meaning.rejected(picture, order, update)]
     return [
         f"{picture.order_id}/{picture.order_update_id}" if picture.order_id else "",
@@ -51,7 +62,7 @@ def state(picture: Picture, orders, instant):
         " ".join(("" if node.released else "~") + node.id for node in ahead),
         ", ".join(f"{name} {action.status}" for name, action in picture.actions.items()),
         meaning.mode(picture),
-        hindrance.code if hindrance else "yes",
+        takes(picture),
         ", ".join([f"!{f.code}" for f in meaning.faults(picture)] + [w.code for w in meaning.warnings(picture)]),
         ", ".join(refused + [name for name in instant if meaning.refused_action(picture, name)]),
         facts(meaning.telemetry(picture.position, picture.velocity, picture.battery)),
@@ -60,7 +71,7 @@ def state(picture: Picture, orders, instant):
 
 def connection(read):
     at = read.at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return [f"connection {read.state} {meaning.link(read)} {at}"]
+    return [f"connection {read.state} {at}"]
 
 
 def factsheet(read):
