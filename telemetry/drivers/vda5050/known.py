@@ -50,7 +50,16 @@ class Known:
         if idle(picture):
             return True
         cancelled = any(name in picture.actions and picture.actions[name].status == "FINISHED" for name in cancels)
-        return cancelled and not picture.driving and not acting(picture)
+        return cancelled and not picture.driving and not self._acts(picture)
+
+    def _acts(self, picture: Picture) -> bool:
+        """An action of its order has not ended."""
+        ours = picture.order_id + "."
+        beside = {*meaning.INSTANT, self.profile.start_charging, self.profile.stop_charging}
+        return any(
+            not state.ended and (name.startswith(ours) or state.type not in beside)
+            for name, state in picture.actions.items()
+        )
 
     def _header(self, part: str, now: datetime) -> Header:
         """Numbers begin with the time, so that they go on rising after a restart."""
@@ -61,12 +70,3 @@ class Known:
 
     def _topic(self, part: str) -> str:
         return writing.topic(self.profile, self.address, part)
-
-
-def acting(picture: Picture) -> bool:
-    """An action of its order has not ended."""
-    ours = picture.order_id + "."
-    return any(
-        not state.ended and (name.startswith(ours) or state.type not in (*meaning.INSTANT, "startCharging"))
-        for name, state in picture.actions.items()
-    )

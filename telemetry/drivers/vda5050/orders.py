@@ -82,7 +82,8 @@ class Orders:
             case End(order):
                 self._errands.add("cancelOrder", self.ends(order)[0], now)
             case StopCharging(order):
-                self._errands.add("stopCharging", str(named(self._known.id, order.text, "unplug")), now)
+                unplug = self._known.profile.stop_charging
+                self._errands.add(unplug, str(named(self._known.id, order.text, "unplug")), now)
                 if self._unplug_since is not None and now >= self._unplug_since + timedelta(seconds=UNPLUG_S):
                     yield from self._give(Give(order), wanted, shown, now)
         self._leave_abandoned(wanted, now)

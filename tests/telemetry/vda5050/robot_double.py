@@ -37,6 +37,7 @@ class Robot:
         self.fail: set[str] = set()  # types of actions that fail
         self.refuse = ""  # why it takes no order
         self.mode, self.charge, self.charging = "AUTOMATIC", 50.0, False
+        self.unplugs = "stopCharging"  # the action that ends it
         self.charge_per_s = 5.0
         self.frozen_until: datetime | None = None
         self.loses_while_frozen = False
@@ -266,7 +267,7 @@ class Robot:
         state = self.instant[name] = {"actionId": name, "actionType": kind, "actionStatus": "WAITING"}
         do = {
             "cancelOrder": self._cancel, "startPause": self._pause, "stopPause": self._unpause,
-            "stopCharging": self._unplug, "stateRequest": self._report, "factsheetRequest": lambda: "FAILED",
+            self.unplugs: self._unplug, "stateRequest": self._report, "factsheetRequest": lambda: "FAILED",
         }.get(kind, lambda: "FAILED")  # fmt: skip
         state["actionStatus"] = do()
         if state["actionStatus"] == "FAILED":

@@ -101,6 +101,15 @@ def test_it_stops_charging_before_it_takes_an_order():
     assert stage.instant("stopCharging")
 
 
+def test_it_stops_charging_by_the_name_that_its_brand_has_for_it():
+    stage = Stage(*FETCH, habits=("strict",), profile=Profile(stop_charging="undock"))
+    stage.robot.charging, stage.robot.unplugs = True, "undock"
+    stage.run(2).dispatch().to_the_end()
+    assert stage.words[-1] == "finished"
+    assert stage.instant("undock")
+    assert not stage.instant("stopCharging")
+
+
 def test_an_order_waits_while_it_is_in_manual_mode():
     stage = Stage(*FETCH)
     stage.robot.mode = "MANUAL"

@@ -37,6 +37,17 @@ def test_paused_and_resumed(habit):
     assert stage.words == ["accepted", "completed 1", "paused", "resumed", "completed 2", "completed 3", "finished"]
 
 
+def test_resumed_before_its_state_says_that_it_has_paused():
+    stage = on_its_way(drive("A"), drive("B"), drive("C"))
+    stage.net.up = lambda message: [3.0]
+    stage.pause()
+    stage.run(1)
+    assert stage.robot.paused
+    stage.resume()
+    stage.to_the_end(60)
+    assert stage.words[-1] == "finished"
+
+
 def test_a_pause_that_is_never_confirmed_is_never_said():
     stage = on_its_way(habits=("never_pauses",))
     stage.pause()
