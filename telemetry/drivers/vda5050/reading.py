@@ -34,6 +34,7 @@ CONNECTIONS: dict[str, Literal["online", "offline", "broken"]] = {
     "ONLINE": "online", "OFFLINE": "offline", "CONNECTIONBROKEN": "broken",
     "CONNECTION_BROKEN": "broken", "HIBERNATING": "offline",
 }  # fmt: skip
+_LONGEST_ID = 500  # characters; of orders, which are remembered for as long as robots name them. Ours have 65
 _NO_BATTERY = Battery()
 _NOT_TYPED = (msgspec.DecodeError, UnicodeError, RecursionError, OverflowError, ValueError)
 
@@ -52,7 +53,7 @@ def state(payload: bytes, max_bytes: int = MAX_BYTES) -> Picture | Complaint:
         header_id=told.header_id,
         at=_aware(told.timestamp),
         version=_version(told.version),
-        order_id=told.order_id or "",
+        order_id=(told.order_id or "")[:_LONGEST_ID],
         order_update_id=told.order_update_id or 0,
         last_node_id=told.last_node_id or "",
         last_node_sequence=told.last_node_sequence_id,

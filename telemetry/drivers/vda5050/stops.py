@@ -83,7 +83,8 @@ class Stops:
             return
         order = parse(picture.order_id)
         name = self._orders.ends(order)[1] if order else str(named(self._known.id, picture.order_id, "stop"))
-        self._orders.cut.add(picture.order_id)
+        if order is not None:
+            self._orders.cut.add(picture.order_id)
         self._errands.add("cancelOrder", name, now)
 
     def _coming(self, wanted: Wanted, now: datetime) -> bool:

@@ -3,6 +3,7 @@
 import json
 import random
 import time
+import tracemalloc
 from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -228,3 +229,16 @@ def test_what_is_complained_of_are_fields_of_the_standard():
     """A robot that invents names makes no new ones to count."""
     message = MESSAGES["state"] | {"evil" + str(n): {"evil": [n]} for n in range(50)}
     assert reading.state(raw(message, extra=float("nan"))).wrong == ()
+
+
+def test_order_ids_of_a_robot_that_makes_up_long_ones_do_not_fill_the_memory():
+    """They are looked up with each state, and what was found is kept for thousands of them."""
+    begun, wanted = talk("ids"), Wanted(stopped=True)
+    tracemalloc.start()
+    try:
+        for n in range(200):
+            payload = json.dumps({"orderId": f"{n}" + "x" * 100_000, "driving": True, "nodeStates": [{"nodeId": "a"}]})
+            list(begun.hear(Heard(part="state", payload=payload.encode(), at=NOW + timedelta(seconds=n)), wanted))
+        assert tracemalloc.get_traced_memory()[0] < 2_000_000, "a fiftieth of what came"
+    finally:
+        tracemalloc.stop()
