@@ -42,6 +42,7 @@ KEPT = 64  # messages of one part that wait, where only the newest counts: older
 MESSAGES_PER_S = 200.0  # of one robot that are looked at; more wait, or give way to newer ones
 BURST_S = 25.0  # so many seconds' worth at once
 MAX_BYTES = 64 * 1024  # of a message, where the driver's settings say nothing
+NOT_NOW = "the MQTT broker is away, or the database has not confirmed for long that this robot is ours"
 REST_S = 1.0  # after the database did not open a session
 REFUSED_S = 5.0  # after a link was refused or replaced
 FLOOD, FLOOD_BYTES = 20_000, 128 * 2**20  # then events are let go of as well, and their robots begin anew
@@ -115,7 +116,7 @@ class DrivenLink(Link):
         """Over a broker that is away nothing can be sent, so nothing is marked as sent."""
         robot = self._talk.robot
         asked = super().ask(now)
-        return asked._replace(takes=self._talk.broker.hears, address=robot.spec.address, brand=robot.brand)
+        return asked._replace(takes=self._talk.may_send, address=robot.spec.address, brand=robot.brand)
 
     def passed(self, applied: dict[int, int]) -> None:
         """Its robot may be told, if it asks."""
@@ -137,9 +138,12 @@ class Talk:
     """One robot's conversation and what it needs. `ready` is called when it can go on after it could not."""
 
     def __init__(
-        self, robot: Robot, links: Links, broker: Broker, ready: Callable[["Talk"], None], crowd: Crowd | None = None
+        self, robot: Robot, links: Links, broker: Broker, ready: Callable[["Talk"], None], crowd: Crowd | None = None,
+        ours: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
+        """`ours`: whether the robot is still this gateway's to drive."""
         self.robot, self.links, self.broker, self._ready = robot, links, broker, ready
+        self._ours = ours
         self._crowd = crowd or Crowd()
         self.wanted = Wanted()
         self.link: DrivenLink | None = None
@@ -163,6 +167,13 @@ class Talk:
         self._conversation = robot.driver.converse(robot.spec)
 
     # --- what comes
+
+    @property
+    def may_send(self) -> bool:
+        """A robot that speaks for itself takes the same frame twice for one. What a driver says on its own is said by one
+        gateway only: one that was frozen, or is cut off from the database, may be replaced by now, and not know it.
+        """
+        return self.broker.hears and (self.robot.driver.transport != "mqtt" or self._ours())
 
     def listens(self, topic: str) -> bool:
         """Whether it is one of its own topics: another robot of that name may be on the broker, under another prefix."""
@@ -367,6 +378,8 @@ class Talk:
 
     def _send(self, send: contract.Send, at: datetime, receipt: Receipt | None, old: bool) -> None:
         try:
+            if not self.may_send:
+                raise ConnectionResetError(NOT_NOW)
             self.broker.publish(send.topic, send.payload, send.qos)
         except (OSError, ValueError) as error:
             self._unsent = True
@@ -419,8 +432,8 @@ class Talk:
 
     async def send(self, frame: str) -> None:
         """A command. One that cannot leave is no try: raises."""
-        if not self.broker.hears:
-            raise ConnectionResetError("the MQTT broker is away")
+        if not self.may_send:
+            raise ConnectionResetError(NOT_NOW)
         got: Any = _command(frame)
         command = contract.Command(
             id=got.msg_id, type=got.type, data=got.data, mission=got.mission, dispatch_no=got.dispatch_no, raw=frame
@@ -429,8 +442,8 @@ class Talk:
         self._carry_out(self._ask("command", command, self.wanted, now), now)
 
     def step(self, now: datetime) -> None:
-        """What is due by the clock; not while the broker is away, for then no time passes that a robot could use."""
-        if self._opening is None and self.broker.hears:
+        """What is due by the clock; not while nothing can be sent, for then no time passes that a robot could use."""
+        if self._opening is None and self.may_send:
             self._carry_out(self._ask("step", self.wanted, now), now)
         if self.has_work:
             self._ready(self)

@@ -99,6 +99,7 @@ class Gateway:
         self._commands: dict[str, Talk] = {}
         self._told_retained: dict[str, float] = {}
         self._next: dict[str, float] = {}
+        self._ours_until = -math.inf  # by our clock: then another gateway may take our robots
         self._tasks: list[asyncio.Task[None]] = []
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -220,6 +221,7 @@ class Gateway:
         before = self.share.mine
         trouble = "" if self.broker.hears else self.broker.why or "the broker does not answer"
         mine = await self._rows.ask(self.share.tend, trouble)
+        self._ours_until = now + self.share.lease_s
         if mine != before:
             log.info("%s has the robots of partitions %s", self.name, sorted(mine))
         if mine != before or self._is_time("robots", ROBOTS_S, now):
@@ -231,6 +233,10 @@ class Gateway:
             if found != self._discovery:
                 self._discovery = found
                 self._subscribe()
+
+    def _ours(self) -> bool:
+        """Nobody else can have taken our robots yet."""
+        return self.clock() < self._ours_until
 
     def _is_time(self, what: str, every_s: float, now: float) -> bool:
         if now < self._next.get(what, -math.inf):
@@ -247,7 +253,7 @@ class Gateway:
             self._part(self.talks.pop(id))
         for id in new:
             try:
-                talk = Talk(robots[id], self.links, self.broker, self.ready, self._crowd)
+                talk = Talk(robots[id], self.links, self.broker, self.ready, self._crowd, self._ours)
             except Exception:
                 log.exception("the driver %s fails: %s is not served", robots[id].driver.name, id)
                 continue

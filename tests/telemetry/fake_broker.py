@@ -48,7 +48,7 @@ class Stage:
     """A gateway and its broker. `tell` is a robot's message; it is heard before `tell` returns, if it can be."""
 
     def __init__(self, name: str = "drover-one", **options: Any) -> None:
-        self.gateway = Gateway(URL, name, share=Share(name, 8, **options))
+        self.gateway = Gateway(URL, name, share=Share(name, 8, **{"lease_s": 3600, **options}))
         self.broker = self.gateway.broker = FakeBroker()
         self._mid = 0
 

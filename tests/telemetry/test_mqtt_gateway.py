@@ -377,6 +377,26 @@ async def test_no_time_passes_for_a_conversation_while_the_broker_is_away(stage)
 # --- who is served
 
 
+async def test_a_gateway_that_was_frozen_sends_nothing_until_it_knows_that_its_robots_are_still_its_own(
+    stage, streams, ask
+):
+    """Another one may drive them by now. What it hears is heard all the same: that has the same ids with both."""
+    link = await begun(stage)
+    works, stage.gateway.clock = stage.gateway.clock, lambda: works() + stage.gateway.share.lease_s
+    stage.broker.published.clear()
+    number = stage.tell(["send"], ["say", "a", "robot.state", IDLE])
+    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await stage.gateway.links.step(["RB-009"])
+    await until(lambda: number in stage.broker.acked)
+    assert len(stored(streams)) == 1
+    assert not stage.broker.published
+    assert not [call for call in stage.conversation.calls if call[0] == "command"]
+    assert link.ask().takes is False, "nothing is marked as sent"
+    await stage.gateway._tend()
+    await stage.gateway.links.step(["RB-009"])
+    assert [payload for _, payload, _ in stage.broker.published] == [b"robot.stop"]
+
+
 async def test_what_the_site_wants_is_there_before_the_first_message(stage, ask):
     await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
     await stage.gateway.links.step(["RB-009"])
