@@ -22,14 +22,16 @@ PLACE = "Dock A"
 BY = Origin("system", actor_name="bench")
 
 
-def fleet_of(count: int) -> tuple[Site, list[str]]:
+def fleet_of(count: int, *, maker: str = "", **columns: Any) -> tuple[Site, list[str]]:
+    """`columns` of the brand; with a `maker` each robot has an address."""
     site = create_site("Bench hall", by=BY)
     add_place(site, name=PLACE, x=1, y=2, by=BY)
     silent = {"suspect_after_s": 86_400, "offline_after_s": 86_400}  # they say nothing but receipts
-    brand = create_brand("Bench", capabilities=["navigate"], **silent, by=BY)
+    brand = create_brand("Bench", capabilities=["navigate"], **silent, **columns, by=BY)
     robots = [f"B-{n:03}" for n in range(count)]
     for robot in robots:
-        fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, by=BY)
+        address = f"{maker}/{robot}" if maker else ""
+        fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, address=address, by=BY)
     now = timezone.now()
     with transaction.atomic():
         ledger = Ledger.open(robots, now=now)

@@ -1,19 +1,16 @@
-"""Telemetry over HTTP: events a second from request to snapshot, in batches, against one event per request.
+"""Telemetry from 1,000 robots to snapshot and dirty signal: messages a second over MQTT, WebSocket and HTTP in batches.
 
-A real web process, real requests on connections that stay open. Every event has to be answered as taken and written
-into its robot's snapshot; the durable path is measured with the same requests of critical events.
+Real processes: Mosquitto and `manage.py gateway`, or the web process; robots that each have a connection, in one process
+that costs less than the server. Every message counts when it, or a newer one of its robot, can be seen in the live Redis.
+The baseline does the same write for the same messages and nothing else: bare paho, bare daphne.
 """
 
-import asyncio
 import json
-import os
-import socket
 import subprocess
 import sys
-import time
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,151 +18,149 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.core.management import call_command
+from django.db import connection
 
+from bench import served
 from bench.ground import BY, fleet_of, stores_in_words
 from bench.report import Row, machine, row
 from fleet.actions import issue_credential
+from fleet.tether import tied
 
-CONNECTIONS = 8  # requests under way at a time
+NAMES = {"mqtt": "MQTT", "ws": "WebSocket", "http": "HTTP in batches"}
+TARGETS = {"mqtt": 3_000, "ws": 3_000, "http": 10_000}
+SURPLUS = 1.05  # of the schedule over the target: messages that come at exactly that rate could never be seen faster
+WINDOW = {"mqtt": 500, "ws": 500, "http": 1_000}  # under way when it goes as fast as it can
+BATCH = 50  # messages in a request
+SECONDS = 5.0  # of a schedule
+
+
+@dataclass
+class Taken:
+    """What became of the rounds of one side. CPU in µs for each message."""
+
+    fast: list[float] = field(default_factory=list)  # messages a second, so many under way
+    due: list[dict[str, float]] = field(default_factory=list)  # rounds on a schedule
+    server_us: list[float] = field(default_factory=list)
+    teller_us: list[float] = field(default_factory=list)
+    broker_us: list[float] = field(default_factory=list)
+    live_us: list[float] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """CPU of the generator against the server's."""
+        return median(self.teller_us) / max(1.0, median(self.server_us))
 
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
-    """(machine, rows). Needs empty stores of its own. `profile` is not looked at."""
-    robot_count, batch, rounds = (20, 20, 2) if quick else (1_000, 20, 5)
+    """(machine, rows). Needs empty stores of its own."""
+    served.need_mosquitto()
+    robot_count, rounds, fast, scale = (20, 1, 400, 0.05) if quick else (1_000, 3, 15_000, 1.0)
     about = machine(Path(settings.VAR), **stores_in_words())
     call_command("migrate", verbosity=0)
     _, robots = fleet_of(robot_count)
-    tokens = [issue_credential(robot, by=BY) for robot in robots]
-    with _web() as port:
-        rates = asyncio.run(_measure(port, list(zip(robots, tokens, strict=True)), batch, rounds))
-    about |= {"robots": robot_count, "batch": batch, "rounds": rounds, "connections": CONNECTIONS}
-    return about, [
-        row("telemetry to snapshot, batches of 20", median(rates["batched"]), "1/s",
-            baseline=median(rates["single"]), at_least=None if quick else 10_000),
-        row("telemetry to snapshot, worst round", min(rates["batched"]), "1/s", baseline=min(rates["single"])),
-        row("critical events stored on disk, batches of 20", median(rates["critical"]), "1/s"),
-    ]  # fmt: skip
+    pairs = [(robot, issue_credential(robot, by=BY)) for robot in robots]
+    connection.close()
+    about |= {"robots": robot_count, "rounds": rounds, "batch": BATCH}
+    rows: list[Row] = []
+    for over, name in NAMES.items():
+        found: dict[bool, Taken] = {}
+        for bare in (False, True):
+            with _served(over, bare, profile and not bare) as (port, pids), _teller(over, port, pairs) as tell:
+                found[bare] = _measure(tell, pids, over, rounds, fast, scale)
+        rows += _rows(name, found[False], found[True], None if quick else TARGETS[over])
+    return about, rows
+
+
+def _rows(name: str, ours: Taken, bare: Taken, target: int | None) -> list[Row]:
+    def due(side: Taken, what: str) -> float:
+        return median(one[what] for one in side.due)
+
+    rows = [
+        row(f"{name}, on a schedule: seen", due(ours, "rate"), "1/s", baseline=due(bare, "rate"), at_least=target),
+        row("… from when it was due, p50", due(ours, "p50_ms"), "ms", baseline=due(bare, "p50_ms")),
+        row("… p99", due(ours, "p99_ms"), "ms", baseline=due(bare, "p99_ms")),
+        row("… left out for a newer one, worst round", max(one["left_out"] for one in ours.due), "messages"),
+        row("… as many as it takes", median(ours.fast), "1/s", baseline=median(bare.fast)),
+        row("… CPU for a message, server", median(ours.server_us), "µs", baseline=median(bare.server_us)),
+    ]
+    if ours.broker_us:
+        rows.append(row("… of the broker", median(ours.broker_us), "µs", baseline=median(bare.broker_us)))
+    rows.append(row("… of the live Redis", median(ours.live_us), "µs", baseline=median(bare.live_us)))
+    return [*rows, row("… of the robots, against the server's", ours.share, "times", baseline=bare.share)]
 
 
 @contextmanager
-def _web() -> Iterator[int]:
-    """The port of a web process."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(64)
-        os.set_inheritable(listener.fileno(), True)
-        command = ["-m", "daphne", "-v", "0", "--fd", str(listener.fileno()), "fleet.asgi:application"]
-        process = subprocess.Popen([sys.executable, *command], pass_fds=[listener.fileno()])
+def _served(over: str, bare: bool, profile: bool) -> Iterator[tuple[int, dict[str, int]]]:
+    """Port for the robots, and pids of what serves them."""
+    written = Path(settings.VAR) / f"bench-{over}.profile" if profile else None
+    with ExitStack() as stack:
+        if over == "mqtt":
+            port, broker = stack.enter_context(served.mosquitto())
+            server = stack.enter_context(served.mqtt_sink(port) if bare else served.gateway(port, written))
+            pids = {"server": server, "broker": broker}
+        else:
+            application = "bench.sinks:application" if bare else "fleet.asgi:application"
+            port, server = stack.enter_context(served.daphne(application, written))
+            pids = {"server": server}
+        yield port, pids | {"live": served.live_pid()}
+    if written:
+        served.show_profile(written)
+
+
+@contextmanager
+def _teller(over: str, port: int, pairs: list[tuple[str, str]]) -> Iterator[Any]:
+    """`tell(plan)` → what became of a round; see bench/telling.py."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.telling"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=settings.BASE_DIR, preexec_fn=tied(),
+    ) as process:  # fmt: skip
+        each = {"each": [BATCH]} if over == "http" else {}
+        config = {"over": over, "port": port, "robots": pairs, "live": settings.LIVE_REDIS_URL, **each}
+
+        def say(what: Any) -> Any:
+            assert process.stdin and process.stdout
+            process.stdin.write(json.dumps(what) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            if not answer:
+                raise RuntimeError(f"the robots over {over} gave up")
+            return json.loads(answer)
+
         try:
-            yield listener.getsockname()[1]
+            say(config)
+            yield say
         finally:
-            process.terminate()
-            process.wait(10)
+            process.kill()
 
 
-class _Connection:
-    """One connection that stays open."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-
-    async def post(self, token: str, body: bytes) -> list[dict[str, Any]]:
-        if self._streams is None:
-            self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=2**22)
-        reader, writer = self._streams
-        head = (
-            f"POST /robot/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        writer.write(head.encode() + body)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        length = next(int(line[15:]) for line in answer.split(b"\r\n") if line.lower().startswith(b"content-length:"))
-        return json.loads(await reader.readexactly(length))["verdicts"]
-
-    def close(self) -> None:
-        if self._streams is not None:
-            self._streams[1].close()
-
-
-class _Robots:
-    """What they say, numbered as robots do."""
-
-    def __init__(self, robots: list[tuple[str, str]]) -> None:
-        self.tokens = dict(robots)
-        self.sessions: dict[str, int] = {}
-        self._seq: dict[tuple[str, str], int] = {}
-
-    def hello(self, robot: str) -> bytes:
-        return json.dumps({"type": "hello", "v": 1, "robot": robot}).encode()
-
-    def batch(self, robot: str, channel: str, count: int) -> bytes:
-        data = {"x": 1.5, "y": 2.5, "theta": 0.1, "speed": 1.1, "battery": 80.5, "place": ""}
-        type, body = ("robot.telemetry", data) if channel == "lossy" else ("robot.state", {"mode": "idle"})
-        messages = []
-        for _ in range(count):
-            seq = self._seq[robot, channel] = self._seq.get((robot, channel), 0) + 1
-            messages.append({
-                "v": 1, "msg_id": str(uuid.uuid4()), "robot": robot, "session": self.sessions[robot], "seq": seq,
-                "channel": channel, "type": type, "occurred_at": "2026-11-29T10:00:00.123Z", "data": body,
-            })  # fmt: skip
-        return json.dumps(messages).encode()
-
-
-async def _measure(port: int, pairs: list[tuple[str, str]], batch: int, rounds: int) -> dict[str, list[float]]:
-    robots, connections = _Robots(pairs), [_Connection(port) for _ in range(CONNECTIONS)]
-    for robot, [welcome] in await _post_all(connections, [(r, t, robots.hello(r)) for r, t in pairs]):
-        robots.sessions[robot] = welcome["session"]
-    rates: dict[str, list[float]] = {"batched": [], "single": [], "critical": []}
-    work = {
-        "batched": ("lossy", batch, "seen"),
-        "single": ("lossy", 1, "seen"),
-        "critical": ("critical", batch, "stored"),
-    }
+def _measure(tell: Any, pids: dict[str, int], over: str, rounds: int, fast: int, scale: float) -> Taken:
+    taken, per_s = Taken(), TARGETS[over] * SURPLUS * scale
+    more = max(1, TARGETS[over] // 3_000)  # rounds of about the same time
+    plans = {"fast": {"count": fast * more, "window": WINDOW[over]},
+             "due": {"count": int(per_s * SECONDS), "per_s": per_s}}  # fmt: skip
     for number in range(rounds + 1):
-        for name, (channel, count, verdict) in work.items():
-            requests = [(r, t, robots.batch(r, channel, count)) for r, t in pairs]
-            rate = await _one_round(connections, requests, len(pairs) * count, verdict, written=channel == "lossy")
-            if number:  # the first round warms up
-                rates[name].append(rate)
-    for connection in connections:
-        connection.close()
-    return rates
+        for kind, plan in plans.items():
+            costs, before = served.Costs(**pids), _writes()
+            done = tell(plan)
+            spent, written = costs.spent(), _writes() - before
+            if written != done["sent"] - done["left_out"]:
+                raise RuntimeError(f"{done['sent'] - done['left_out']} messages made {written} writes")
+            if not number:  # the first round warms up
+                continue
+            if kind == "due":
+                taken.due.append(done)
+                continue
+            taken.fast.append(done["rate"])
+            for name, us in (("server", taken.server_us), ("broker", taken.broker_us), ("live", taken.live_us)):
+                if name in spent:
+                    us.append(spent[name] / done["sent"] * 1e6)
+            taken.teller_us.append(done["cpu_s"] / done["sent"] * 1e6)
+    return taken
 
 
-async def _one_round(
-    connections: list[_Connection], requests: list[tuple[str, str, bytes]], events: int, verdict: str, written: bool
-) -> float:
-    """Events a second, from the first request until every event is answered and, if lossy, written."""
+def _writes() -> int:
+    """Of snapshots: one script each, or the baseline's SET. What a script calls counts as well: one SET of its two."""
     with redis.from_url(settings.LIVE_REDIS_URL) as live:
-        before = _writes(live)
-        began = time.perf_counter()
-        answers = await _post_all(connections, requests)
-        while written and _writes(live) - before < events:
-            await asyncio.sleep(0.002)
-            if time.perf_counter() - began > 120:
-                raise RuntimeError(f"{events - _writes(live) + before} of {events} messages were never written")
-        took = time.perf_counter() - began
-    said = [v["verdict"] for _, verdicts in answers for v in verdicts]
-    if said != [verdict] * events:
-        raise RuntimeError(f"not all were {verdict}: {set(said)}")
-    return events / took
-
-
-def _writes(live: Any) -> int:
-    """Scripts that the live Redis has run: one per lossy message."""
-    return int(live.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
-
-
-async def _post_all(
-    connections: list[_Connection], requests: list[tuple[str, str, bytes]]
-) -> list[tuple[str, list[dict[str, Any]]]]:
-    waiting, answers = list(reversed(requests)), []
-
-    async def work(connection: _Connection) -> None:
-        while waiting:
-            robot, token, body = waiting.pop()
-            answers.append((robot, await connection.post(token, body)))
-
-    await asyncio.gather(*(work(connection) for connection in connections))
-    return answers
+        stats = live.info("commandstats")
+    scripts = int(stats.get("cmdstat_evalsha", {}).get("calls", 0))
+    return scripts + int(stats.get("cmdstat_set", {}).get("calls", 0)) - 2 * scripts

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from bench.report import show
 from fleet.throwaway import stores
 
-BENCHES = ("ingest", "pipeline", "stop", "storage")
+BENCHES = ("ingest", "pipeline", "stop", "storage", "vda")
 _INSIDE = "DROVER_BENCH_STORES"
 
 

@@ -1,0 +1,164 @@
+"""Processes that a measurement needs: Mosquitto, gateway, web, worker, sinks; each in the environment of its stores."""
+
+import os
+import pstats
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from bench.meter import cpu_s
+from fleet import foreign
+from fleet.tether import tied
+
+MANAGE = str(settings.BASE_DIR / "manage.py")
+READY_S = 30.0
+
+
+def need_mosquitto() -> str:
+    """Path of the program. Raises `CommandError`, in words, where there is none."""
+    program = foreign.program("mosquitto")
+    if program is None:
+        raise CommandError("this bench needs mosquitto, which is not installed here (Debian: apt install mosquitto)")
+    return program
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def process(
+    argv: list[str], ready: Callable[[], Any], *, profile: Path | None = None, **environment: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Python with these arguments, once `ready`; ends in order. `profile`: where to write one."""
+    measured = ["-m", "cProfile", "-o", str(profile)] if profile else []
+    started = subprocess.Popen(
+        [sys.executable, *measured, *argv], cwd=settings.BASE_DIR, preexec_fn=tied(),
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "fleet.settings", **environment},
+    )  # fmt: skip
+    try:
+        until(ready, " ".join(argv), started)
+        yield started
+    finally:
+        started.terminate()
+        try:
+            started.wait(10)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+
+def until(so: Callable[[], Any], what: str, started: "subprocess.Popen[bytes] | None" = None) -> None:
+    ends = time.monotonic() + READY_S
+    while not so():
+        if time.monotonic() > ends or (started is not None and started.poll() is not None):
+            raise RuntimeError(f"{what}: not ready after {READY_S:g} s, or ended")
+        time.sleep(0.05)
+
+
+@contextmanager
+def mosquitto() -> Iterator[tuple[int, int]]:
+    """(port, pid) of a broker of its own."""
+    program = need_mosquitto()
+    port, conf = free_port(), Path(settings.VAR) / f"bench-mosquitto-{os.getpid()}.conf"
+    conf.parent.mkdir(parents=True, exist_ok=True)
+    conf.write_text(
+        f"listener {port} 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nmax_queued_messages 100000\n"
+    )
+    started = subprocess.Popen([program, "-c", str(conf)], stderr=subprocess.DEVNULL, preexec_fn=tied())
+    try:
+        until(lambda: listens(port), "mosquitto", started)
+        yield port, started.pid
+    finally:
+        started.kill()
+        started.wait()
+        conf.unlink(missing_ok=True)
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def gateway(port: int, profile: Path | None = None) -> Iterator[int]:
+    """`manage.py gateway`, once the broker has its word that it is there; its pid. Enrol its robots before."""
+    beats = settings.LIVE_REDIS_URL
+
+    def is_there() -> bool:
+        with redis.from_url(beats) as live:
+            return bool(live.zcard("gateways")) and not live.zcard("deaf")
+
+    with redis.from_url(beats) as live:
+        live.delete("gateways", "deaf")
+    url = {"MQTT_URL": f"mqtt://127.0.0.1:{port}"}
+    with process([MANAGE, "gateway"], lambda: True, profile=profile, **url) as started:
+        until(lambda: _forgotten_deaf(beats) and is_there(), "the gateway", started)
+        time.sleep(1.0)  # its subscriptions are on their way
+        yield started.pid
+
+
+def _forgotten_deaf(url: str) -> bool:
+    """It says so when it begins; whether it still is, the next beat tells."""
+    with redis.from_url(url) as live:
+        told = live.zrange("deaf", 0, -1, withscores=True)
+        return all(time.time() * 1000 - score > 1500 for _, score in told) and (live.delete("deaf") or True)
+
+
+@contextmanager
+def daphne(application: str, profile: Path | None = None) -> Iterator[tuple[int, int]]:
+    """(port, pid)."""
+    port = free_port()
+    argv = ["-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "-v", "0", application]
+    if profile:
+        argv = [str(Path(sys.executable).parent / "daphne"), *argv[2:]]
+    with process(argv, lambda: listens(port), profile=profile) as started:
+        yield port, started.pid
+
+
+@contextmanager
+def mqtt_sink(port: int) -> Iterator[int]:
+    """The baseline over MQTT; its pid."""
+
+    def is_there() -> bool:
+        with redis.from_url(settings.LIVE_REDIS_URL) as live:
+            return bool(live.delete("sink"))
+
+    with process(["-m", "bench.sinks", f"mqtt://127.0.0.1:{port}"], is_there) as started:
+        yield started.pid
+
+
+class Costs:
+    """CPU seconds of processes from here to `spent`."""
+
+    def __init__(self, **pids: int) -> None:
+        self._pids = pids
+        self._before = {name: cpu_s(pid) for name, pid in pids.items()}
+
+    def spent(self) -> dict[str, float]:
+        return {name: cpu_s(pid) - self._before[name] for name, pid in self._pids.items()}
+
+
+def live_pid() -> int:
+    with redis.from_url(settings.LIVE_REDIS_URL) as live:
+        return int(live.info("server")["process_id"])
+
+
+def show_profile(path: Path) -> None:
+    """Where the time of a process went."""
+    if path.exists():
+        pstats.Stats(str(path)).sort_stats("tottime").print_stats(45)
+        path.unlink()
