@@ -52,7 +52,7 @@ class Taken:
 
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
-    """(machine, rows). Needs empty stores of its own."""
+    """(machine, rows). Needs empty stores of its own. `profile` is not looked at."""
     served.need_mosquitto()
     robot_count, rounds, fast, scale = (20, 1, 400, 0.05) if quick else (1_000, 3, 15_000, 1.0)
     about = machine(Path(settings.VAR), **stores_in_words())
@@ -65,7 +65,7 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     for over, name in NAMES.items():
         found: dict[bool, Taken] = {}
         for bare in (False, True):
-            with _served(over, bare, profile and not bare) as (port, pids), _teller(over, port, pairs) as tell:
+            with _served(over, bare) as (port, pids), _teller(over, port, pairs) as tell:
                 found[bare] = _measure(tell, pids, over, rounds, fast, scale)
         rows += _rows(name, found[False], found[True], None if quick else TARGETS[over])
     return about, rows
@@ -90,21 +90,18 @@ def _rows(name: str, ours: Taken, bare: Taken, target: int | None) -> list[Row]:
 
 
 @contextmanager
-def _served(over: str, bare: bool, profile: bool) -> Iterator[tuple[int, dict[str, int]]]:
+def _served(over: str, bare: bool) -> Iterator[tuple[int, dict[str, int]]]:
     """Port for the robots, and pids of what serves them."""
-    written = Path(settings.VAR) / f"bench-{over}.profile" if profile else None
     with ExitStack() as stack:
         if over == "mqtt":
             port, broker = stack.enter_context(served.mosquitto())
-            server = stack.enter_context(served.mqtt_sink(port) if bare else served.gateway(port, written))
+            server = stack.enter_context(served.mqtt_sink(port) if bare else served.gateway(port))
             pids = {"server": server, "broker": broker}
         else:
             application = "bench.sinks:application" if bare else "fleet.asgi:application"
-            port, server = stack.enter_context(served.daphne(application, written))
+            port, server = stack.enter_context(served.daphne(application))
             pids = {"server": server}
         yield port, pids | {"live": served.live_pid()}
-    if written:
-        served.show_profile(written)
 
 
 @contextmanager

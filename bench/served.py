@@ -1,7 +1,6 @@
 """Processes that a measurement needs: Mosquitto, gateway, web, worker, sinks; each in the environment of its stores."""
 
 import os
-import pstats
 import socket
 import subprocess
 import sys
@@ -37,13 +36,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(
-    argv: list[str], ready: Callable[[], Any], *, profile: Path | None = None, **environment: str
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """Python with these arguments, once `ready`; ends in order. `profile`: where to write one."""
-    measured = ["-m", "cProfile", "-o", str(profile)] if profile else []
+def process(argv: list[str], ready: Callable[[], Any], **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Python with these arguments, once `ready`; ends in order."""
     started = subprocess.Popen(
-        [sys.executable, *measured, *argv], cwd=settings.BASE_DIR, preexec_fn=tied(),
+        [sys.executable, *argv], cwd=settings.BASE_DIR, preexec_fn=tied(),
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "fleet.settings", **environment},
     )  # fmt: skip
     try:
@@ -94,7 +90,7 @@ def listens(port: int) -> bool:
 
 
 @contextmanager
-def gateway(port: int, profile: Path | None = None) -> Iterator[int]:
+def gateway(port: int) -> Iterator[int]:
     """`manage.py gateway`, once the broker has its word that it is there; its pid. Enrol its robots before."""
     beats = settings.LIVE_REDIS_URL
 
@@ -105,7 +101,7 @@ def gateway(port: int, profile: Path | None = None) -> Iterator[int]:
     with redis.from_url(beats) as live:
         live.delete("gateways", "deaf")
     url = {"MQTT_URL": f"mqtt://127.0.0.1:{port}"}
-    with process([MANAGE, "gateway"], lambda: True, profile=profile, **url) as started:
+    with process([MANAGE, "gateway"], lambda: True, **url) as started:
         until(lambda: _forgotten_deaf(beats) and is_there(), "the gateway", started)
         time.sleep(1.0)  # its subscriptions are on their way
         yield started.pid
@@ -119,13 +115,11 @@ def _forgotten_deaf(url: str) -> bool:
 
 
 @contextmanager
-def daphne(application: str, profile: Path | None = None) -> Iterator[tuple[int, int]]:
+def daphne(application: str) -> Iterator[tuple[int, int]]:
     """(port, pid)."""
     port = free_port()
     argv = ["-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "-v", "0", application]
-    if profile:
-        argv = [str(Path(sys.executable).parent / "daphne"), *argv[2:]]
-    with process(argv, lambda: listens(port), profile=profile) as started:
+    with process(argv, lambda: listens(port)) as started:
         yield port, started.pid
 
 
@@ -155,10 +149,3 @@ class Costs:
 def live_pid() -> int:
     with redis.from_url(settings.LIVE_REDIS_URL) as live:
         return int(live.info("server")["process_id"])
-
-
-def show_profile(path: Path) -> None:
-    """Where the time of a process went."""
-    if path.exists():
-        pstats.Stats(str(path)).sort_stats("tottime").print_stats(45)
-        path.unlink()

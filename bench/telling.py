@@ -165,14 +165,14 @@ class Watch:
         self.names = [robot.encode() for robot in robots]
         self.under_way = 0
         self.delays_ms: list[float] = []
-        self.last = 0.0
+        self.last = self._sent_last = 0.0
         self._told_at: dict[bytes, float] = {}
         self._sent_at: dict[bytes, float] = {}
         self.missions: Callable[[list[bytes], float], None] = lambda missions, at: None
 
     def sent(self, n: int, due: float, each: int) -> None:
         self._waiting[self.names[n]].extend([due] * each)
-        self._sent_at[self.names[n]] = time.perf_counter()
+        self._sent_at[self.names[n]] = self._sent_last = time.perf_counter()
         self.under_way += each
 
     def told(self, robots: list[bytes], missions: list[bytes]) -> None:
@@ -187,7 +187,7 @@ class Watch:
             self.missions(missions, now)
 
     def is_over(self) -> bool:
-        return not self.under_way or time.perf_counter() - max(self.last, *self._sent_at.values()) > QUIET_S
+        return not self.under_way or time.perf_counter() - max(self.last, self._sent_last) > QUIET_S
 
     def left_out(self) -> int:
         """Messages that gave way. Raises when a robot's newest was not seen."""
@@ -203,9 +203,11 @@ async def round_of(robots: Robots, watch: Watch, plan: dict[str, Any]) -> dict[s
     """`plan`: count (of messages), and per_s or window. Raises when not all could be seen in the end."""
     count, each, size = plan["count"], robots.each, len(watch.names)
     watch.delays_ms, cpu, began = [], time.process_time(), time.perf_counter()
-    sent = 0
+    sent = left_out = 0
     while sent < count:
         now = time.perf_counter()
+        if "window" in plan and watch.is_over():
+            left_out += watch.left_out()
         if "per_s" in plan:
             ready = min(count, int((now - began) * plan["per_s"]) + 1)
         else:
@@ -219,7 +221,7 @@ async def round_of(robots: Robots, watch: Watch, plan: dict[str, Any]) -> dict[s
             raise SystemExit(f"only {sent - watch.under_way} of {count} messages were seen in {PATIENCE_S:g} s")
         await asyncio.sleep(0.001)
     await _until(watch.is_over, "that all is seen")
-    delays, left_out = sorted(watch.delays_ms), watch.left_out()
+    delays, left_out = sorted(watch.delays_ms), left_out + watch.left_out()
     return {
         "rate": (sent - left_out) / (watch.last - began), "left_out": left_out, "p50_ms": delays[len(delays) // 2],
         "p99_ms": delays[int(len(delays) * 0.99)], "cpu_s": time.process_time() - cpu, "sent": sent,

@@ -34,7 +34,7 @@ LEG_S, BEAT_S = 4.0, 1.0
 
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
-    """(machine, rows). Needs empty stores of its own."""
+    """(machine, rows). Needs empty stores of its own. `profile` is not looked at."""
     served.need_mosquitto()
     count, rounds, drives, fast, scale = (10, 1, 2, 400, 0.05) if quick else (300, 3, 5, 10_000, 1.0)
     leg_s = 0.5 if quick else LEG_S
@@ -46,7 +46,7 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     analyse()
     connection.close()
     bare = _bare(robots, drives, rounds, fast, scale)
-    ours, driven = _drover(robots, missions, rounds, fast, scale, leg_s, profile)
+    ours, driven = _drover(robots, missions, rounds, fast, scale, leg_s)
     _check(missions, driven, drives)
     about |= {"robots": count, "rounds": rounds, "bytes of a state": ours["bytes"], "steps": driven["reached"]}
     return about, _rows(ours, bare, driven, quick)
@@ -62,14 +62,13 @@ def _bare(robots: list[str], drives: int, rounds: int, fast: int, scale: float) 
 
 
 def _drover(
-    robots: list[str], missions: list[Any], rounds: int, fast: int, scale: float, leg_s: float, profile: bool
+    robots: list[str], missions: list[Any], rounds: int, fast: int, scale: float, leg_s: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(states replayed, missions driven)."""
-    written = Path(settings.VAR) / "bench-vda.profile" if profile else None
     with (
         served.mosquitto() as (port, broker),
         served.process([served.MANAGE, "worker"], stop._works) as worker,
-        served.gateway(port, written) as pid,
+        served.gateway(port) as pid,
         _robots(port, robots) as tell,
     ):
         for mission in missions:
@@ -82,8 +81,6 @@ def _drover(
         driven = tell({"leg_s": leg_s, "beat_s": BEAT_S})
         driven |= {f"{name}_s": spent for name, spent in costs.spent().items()}
         served.until(lambda: _ended(missions), "every mission's end")
-    if written:
-        served.show_profile(written)
     return ours, driven
 
 

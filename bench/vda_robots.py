@@ -87,15 +87,12 @@ class Robot:
                 "localizationScore": 0.97, "deviationRange": 0.05,
             },
             "velocity": {"vx": 1.1, "vy": 0.0, "omega": 0.02},
-            "loads": [{"loadId": "pallet-4711", "loadType": "EPAL", "loadPosition": "front", "weight": 312.5,
-                       "boundingBoxReference": {"x": 0.0, "y": 0.0, "z": 0.5, "theta": 0.0},
-                       "loadDimensions": {"length": 1.2, "width": 0.8, "height": 1.0}}],
+            "loads": [{"loadId": "pallet-4711", "loadType": "EPAL", "loadPosition": "front", "weight": 312.5}],
             "actionStates": self._answers,
             "batteryState": {"batteryCharge": 80.5, "batteryVoltage": 48.3, "batteryHealth": 97, "charging": False,
                              "reach": 8200},
             "errors": [], "safetyState": {"eStop": "NONE", "fieldViolation": False},
-            "information": [{"infoType": "localization", "infoLevel": "DEBUG", "infoDescription": "matched 412 features",
-                             "infoReferences": [{"referenceKey": "map", "referenceValue": "hall"}]}],
+            "information": [{"infoType": "localization", "infoLevel": "DEBUG", "infoDescription": "matched 412 features"}],
         }  # fmt: skip
         self._text = json.dumps(state).replace('"%d"', "%d").replace('"%.3f"', "%.3f")
 

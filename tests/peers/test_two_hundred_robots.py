@@ -29,8 +29,8 @@ pytestmark = [pytest.mark.processes, pytest.mark.django_db(transaction=True)]
 EACH = 100
 BACK_S = 30.0
 BROKER_AWAY_S = 2.0
-LEGS = {"N": 4, "V": 8}  # foreign robots drive faster
-PLACES = [{"name": "Dock A", "x": 1.0, "y": 2.0}, {"name": "Shelf 3", "x": 9.0, "y": 4.0}]
+LEGS = {"N": 6, "V": 12}  # foreign robots drive faster
+PLACES = [("Dock A", 1.0, 2.0), ("Shelf 3", 9.0, 4.0)]
 
 
 @pytest.fixture
@@ -49,13 +49,15 @@ def native_robots(site, broker, tmp_path):
             [sys.executable, "-m", "tests.peers.native_robots"], stdin=subprocess.PIPE, stdout=out, stderr=out,
             cwd=settings.BASE_DIR, preexec_fn=tied(),
         )  # fmt: skip
-    assert process.stdin
-    process.stdin.write(json.dumps(configs).encode() + b"\n")
-    process.stdin.flush()
-    eventually(lambda: "ready" in log.read_text(), 20, "native robots are there")
-    yield [config["id"] for config in configs]
-    process.kill()
-    process.wait()
+    try:
+        assert process.stdin
+        process.stdin.write(json.dumps(configs).encode() + b"\n")
+        process.stdin.close()
+        eventually(lambda: "ready" in log.read_text(), 20, "native robots are there")
+        yield [config["id"] for config in configs]
+    finally:
+        process.kill()
+        process.wait()
     assert "Traceback" not in log.read_text(), log.read_text()[-3000:]
 
 
@@ -110,7 +112,7 @@ def test_they_come_back_and_lose_no_mission(hall, native_robots, foreign_hundred
 
 
 def draft(hall: Hall, robot: str) -> UUID:
-    steps = [drive(PLACES[n % 2 - 1]["name"]) for n in range(LEGS[robot[0]])]
+    steps = [drive(PLACES[n % 2 - 1][0]) for n in range(LEGS[robot[0]])]
     pk = actions.draft_mission(title="There and back", site=hall.site, robot=robot, steps=steps, by=SYSTEM)
     hall.missions.append(pk)
     return pk
