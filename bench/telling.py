@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from bench.wires import Mqtt, Posts, Socket, Wire, frame, listen, publication, request
 
 PATIENCE_S = 60.0
-QUIET_S = 1.5  # nothing more was seen for so long: what is missing gave way to newer messages
+QUIET_S = 5.0  # nothing more was seen for so long: what is missing gave way to newer messages
 POSTS = 8  # connections
 TOGETHER = 50  # robots that connect at the same time
 
