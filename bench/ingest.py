@@ -54,7 +54,7 @@ class Taken:
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
     """(machine, rows). Needs empty stores of its own. `profile` is not looked at."""
     served.need_mosquitto()
-    robot_count, rounds, fast, scale = (20, 1, 400, 0.05) if quick else (1_000, 3, 15_000, 1.0)
+    robot_count, rounds, fast, scale = (20, 1, 400, 0.02) if quick else (1_000, 3, 15_000, 1.0)
     about = machine(Path(settings.VAR), **stores_in_words())
     call_command("migrate", verbosity=0)
     _, robots = fleet_of(robot_count)
@@ -131,10 +131,11 @@ def _teller(over: str, port: int, pairs: list[tuple[str, str]]) -> Iterator[Any]
 
 
 def _measure(tell: Any, pids: dict[str, int], over: str, rounds: int, fast: int, scale: float) -> Taken:
-    taken, per_s = Taken(), TARGETS[over] * SURPLUS * scale
+    """`scale`: of the schedule, in rate and length."""
+    taken, per_s, seconds = Taken(), TARGETS[over] * SURPLUS * scale, max(1.0, SECONDS * scale)
     more = max(1, TARGETS[over] // 3_000)  # rounds of about the same time
     plans = {"fast": {"count": fast * more, "window": WINDOW[over]},
-             "due": {"count": int(per_s * SECONDS), "per_s": per_s}}  # fmt: skip
+             "due": {"count": int(per_s * seconds), "per_s": per_s}}  # fmt: skip
     for number in range(rounds + 1):
         for kind, plan in plans.items():
             costs, before = served.Costs(**pids), _writes()

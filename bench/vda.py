@@ -140,14 +140,14 @@ def _robots(port: int, robots: list[str], **more: Any) -> Iterator[Any]:
 
 
 def _replay(tell: Any, pids: dict[str, int], rounds: int, fast: int, scale: float) -> dict[str, Any]:
-    """Medians."""
-    per_s = STATES_PER_S * SURPLUS * scale
+    """Medians. `scale`: of the schedule, in rate and length."""
+    per_s, seconds = STATES_PER_S * SURPLUS * scale, max(1.0, SECONDS * scale)
     found: dict[str, list[float]] = {}
     for number in range(rounds + 1):
         costs = served.Costs(**pids)
         quick = tell({"count": fast, "window": WINDOW})
-        spent = {f"{name}_us": seconds / fast * 1e6 for name, seconds in costs.spent().items()}
-        due = tell({"count": int(per_s * SECONDS), "per_s": per_s})
+        spent = {f"{name}_us": cpu / fast * 1e6 for name, cpu in costs.spent().items()}
+        due = tell({"count": int(per_s * seconds), "per_s": per_s})
         if number:  # the first round warms up
             share = quick["cpu_s"] / max(0.01, spent["server_us"] * fast / 1e6)
             one = spent | {"fast": quick["rate"], "share": share, "bytes": due["bytes"]}

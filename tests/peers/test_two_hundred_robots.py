@@ -153,7 +153,6 @@ class Back:
         return True
 
 
-def links() -> list[dict]:
-    return [
-        json.loads(data) for data in Event.objects.filter(kind="robot.presence_changed").values_list("data", flat=True)
-    ]
+def links(after: int) -> list[dict]:
+    told = Event.objects.filter(kind="robot.presence_changed", pk__gt=after)
+    return [json.loads(data) for data in told.values_list("data", flat=True)]
