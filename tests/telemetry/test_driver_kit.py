@@ -48,7 +48,7 @@ Cart = _cart()
 # what is wrong with it: the scenario that finds it, what is changed (old, new), what the scenario says
 DEFECTS: dict[str, tuple[str, str, str, str]] = {
     "says nothing of the end": (
-        "a_mission_runs_to_its_end", '"done": "mission.finished", ', "", "not yet: the mission is finished",
+        "a_mission_runs_to_its_end", '"done": "mission.finished", ', "", "idle and names no mission",
     ),
     "ids of one robot are another's": (
         "two_robots_at_once", "derived(self.robot.id,", "derived('',", "words of two robots have the same id",
@@ -78,7 +78,7 @@ DEFECTS: dict[str, tuple[str, str, str, str]] = {
         "        if command.id in self.said or self.said.add(command.id):\n            return []\n        task = f", "not yet: the robot took it",
     ),
     "says only the newest step": (
-        "messages_are_lost", "range(1, status.done + 1)", "range(max(1, status.done), status.done + 1)", "not yet: the mission is finished",
+        "messages_are_lost", "range(1, status.done + 1)", "range(max(1, status.done), status.done + 1)", "idle and names no mission",
     ),
     "no word on a mission that never came": (
         "a_mission_is_cancelled_before_the_robot_has_it", 'if do == "drop" and task != status.task', "if False", "not yet: mission.cancelled",
@@ -120,13 +120,13 @@ DEFECTS: dict[str, tuple[str, str, str, str]] = {
     ),
     "knows only missions whose beginning it saw": (
         "the_gateway_is_restarted_in_the_middle", "and status.over != ",
-        "and (not status.done or derived(self.robot.id, 'mission.accepted', about, None, {}, '') in self.said) and status.over != ", "not yet",
+        "and (not status.done or derived(self.robot.id, 'mission.accepted', about, None, {}, '') in self.said) and status.over != ", "idle and names no mission",
     ),
     "ids are made of the session": (
         "the_gateway_is_restarted_in_the_middle", "if again else \"\")", ")", "was said under another id before",
     ),
     "says a step when it sees it done": (
-        "the_gateway_is_away_for_a_step", "range(1, status.done + 1)", "range(max(1, status.done), status.done + 1)", "not yet: the mission is finished",
+        "the_gateway_is_away_for_a_step", "range(1, status.done + 1)", "range(max(1, status.done), status.done + 1)", "idle and names no mission",
     ),
     "sees a cancel only when it happens": (
         "the_gateway_is_restarted_while_it_cancels", "if about and status.over in ENDS",

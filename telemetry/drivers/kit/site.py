@@ -157,6 +157,8 @@ class Site:
         if row is not None and (here or not word.type.startswith("mission.")):
             row(self, word)
             self._advance(now)
+            if word.type == "robot.state" and self._is_odd(word.data):
+                self.ask(now)
         if self.ended:  # what was wanted of that mission is wanted no more
             self.orders = [o for o in self.orders if not o.command.type.startswith("mission.")]
 
@@ -197,6 +199,17 @@ class Site:
             self.finished = True
         elif how and not self.ended:
             self.ended = how
+
+    @property
+    def under_way(self) -> bool:
+        """Its mission was accepted and has not ended, by its word."""
+        return self.dispatch is not None and self.dispatch.accepted and not self.ended
+
+    def _is_odd(self, data: dict[str, Any]) -> bool:
+        """Idle within a mission: it is asked whether it still knows it, once at a time."""
+        waits = any(o.command.type == "robot.query_state" and not o.delivered for o in self.orders)
+        suspended = self.dispatch is not None and (self.dispatch.paused or self.dispatch.stopping or self.stopped)
+        return self.mode == "idle" and self.under_way and not suspended and not waits and not data.get("reply_to")
 
     def _advance(self, now: datetime) -> None:
         """As far as the claims allow, in order."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 GIVE_UP_S = 20  # an assignment that a robot never answers may be given up after so long
 OLD_S = 45  # a state tells of a mode that is no older
+ENDS = ("lost", "cancelled", "rejected")  # it has its mission no more
 ONCE = ("mission.accepted", "mission.rejected", "mission.step_started", "mission.step_completed", "mission.step_failed",
         "mission.cancelled", "mission.finished")  # fmt: skip
 
@@ -35,7 +36,7 @@ def wrong(bench: "Bench", word: Say, now: datetime) -> str:
         return f"{word.type} occurs at {word.occurred_at}: not an aware time, or not yet"
     if (word.session is None) != (word.seq is None):
         return f"{word.type} has a session or a seq, and not both"
-    return _id_changed(bench, word) or _untrue(bench, word)
+    return _id_changed(bench, word) or _untrue(bench, word) or _forgets(bench, word)
 
 
 def _id_changed(bench: "Bench", word: Say) -> str:
@@ -60,6 +61,15 @@ def _untrue(bench: "Bench", word: Say) -> str:
     if word.type in _TRUE and not _TRUE[word.type](bench, word, deeds):
         return f"{word.type}{f' {word.step}' if word.step else ''} is guessed: the robot did {_told(deeds)}"
     return ""
+
+
+def _forgets(bench: "Bench", word: Say) -> str:
+    """An answer that is idle and names no mission ends the one that the site has under way."""
+    if word.type != "robot.state" or word.data.get("mode") != "idle" or not word.data.get("reply_to"):
+        return ""
+    if word.data.get("mission") or not bench.site.under_way or any(d.kind in ENDS for d in bench.deeds()):
+        return ""
+    return "robot.state, in reply, is idle and names no mission: so it is taken for forgotten, and the robot has it"
 
 
 def _told(deeds: Sequence[Deed]) -> str:
