@@ -110,6 +110,23 @@ def test_it_stops_charging_by_the_name_that_its_brand_has_for_it():
     assert not stage.instant("stopCharging")
 
 
+def test_one_that_goes_on_saying_that_it_charges_is_given_its_order_all_the_same():
+    stage = Stage(*FETCH, brand={"accept_s": 120})
+    stage.robot.charging, stage.robot.unplugs = True, "nothing"
+    stage.run(2).dispatch().run(25)
+    assert stage.orders == []
+    assert stage.to_the_end().words[-1] == "finished"
+
+
+def test_an_order_that_it_takes_for_nothing_is_not_sent_round_after_round():
+    """A robot that was silent all the while gets all tries again; this one talks, and the site does not ask again."""
+    stage = Stage(*FETCH, brand={"accept_s": 600})
+    stage.robot.every_s = 3
+    stage.net.down = lambda part, message: [] if part == "order" else [0.02]
+    stage.dispatch().run(120)
+    assert len(stage.orders) == 5
+
+
 def test_an_order_waits_while_it_is_in_manual_mode():
     stage = Stage(*FETCH)
     stage.robot.mode = "MANUAL"
