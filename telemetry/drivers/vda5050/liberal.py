@@ -173,7 +173,6 @@ def state(raw: dict[str, Any], wrong: list[Complaint]) -> typed.State:
         f.flag("paused"), f.flag("newBaseRequest"), f.text("operatingMode"), f.section("safetyState", _safety),
         f.table("errors", _error), f.section("batteryState", _battery), f.number("batteryCharge"),
         f.section("agvPosition", _position), f.section("velocity", _velocity), f.table("loads", _load),
-        f.number("distanceSinceLastNode"),
     )  # fmt: skip
 
 
@@ -217,7 +216,7 @@ def _safety(f: Fields) -> typed.Safety:
 
 
 def _battery(f: Fields) -> typed.Battery:
-    return typed.Battery(f.number("batteryCharge"), f.number("batteryVoltage"), f.flag("charging"))
+    return typed.Battery(f.number("batteryCharge"), f.flag("charging"))
 
 
 def _position(f: Fields) -> typed.Position:
@@ -231,4 +230,4 @@ def _velocity(f: Fields) -> typed.Velocity:
 
 
 def _load(f: Fields) -> typed.Load:
-    return typed.Load(f.text("loadId"), f.text("loadType"), f.text("loadPosition"))
+    return typed.Load(f.text("loadId"), f.text("loadType"))

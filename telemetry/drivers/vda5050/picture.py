@@ -61,17 +61,15 @@ class Velocity(NamedTuple):
 
 
 class Battery(NamedTuple):
-    """Per cent, volts."""
+    """Per cent."""
 
     charge: float | None = None
     charging: bool = False
-    voltage: float | None = None
 
 
 class Load(NamedTuple):
     id: str = ""
     type: str = ""
-    position: str = ""
 
 
 class Picture(Struct, frozen=True, kw_only=True):
@@ -98,17 +96,14 @@ class Picture(Struct, frozen=True, kw_only=True):
     position: Position | None = None
     velocity: Velocity | None = None
     loads: tuple[Load, ...] = ()
-    distance_since_node: float | None = None
     wrong: tuple[Complaint, ...] = ()
 
 
 class Connection(Struct, frozen=True, kw_only=True):
-    """`broken` is the last will: its header was written when the link began."""
+    """`broken` is the last will: its time is of when the link began."""
 
     state: Literal["online", "offline", "broken"]
-    header_id: int | None = None
     at: datetime | None = None
-    version: str = ""
 
 
 class Visualization(Struct, frozen=True, kw_only=True):
@@ -119,20 +114,14 @@ class Visualization(Struct, frozen=True, kw_only=True):
 
 
 class OwnAction(NamedTuple):
-    """An action that a robot offers. `scopes`: INSTANT, NODE, EDGE. Parameters by key: their type, and whether needed."""
+    """An action that a robot offers. `scopes`: INSTANT, NODE, EDGE."""
 
     type: str
     scopes: frozenset[str] = frozenset()
-    parameters: tuple[tuple[str, str, bool], ...] = ()
 
 
 class Factsheet(Struct, frozen=True, kw_only=True):
-    """`actions` None: it does not say which it has. Limits None: it sets none."""
+    """`actions` None: it does not say which it has."""
 
-    version: str = ""
-    series: str = ""
     actions: tuple[OwnAction, ...] | None = None
-    max_id_length: int | None = None
-    numeric_ids: bool = False
-    max_nodes: int | None = None
     wrong: tuple[Complaint, ...] = ()

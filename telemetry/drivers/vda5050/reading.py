@@ -71,13 +71,10 @@ def state(payload: bytes, max_bytes: int = MAX_BYTES) -> Picture | Complaint:
         if battery is None and told.battery_charge is None
         else Battery(told.battery_charge)
         if battery is None
-        else Battery(battery.battery_charge, battery.charging is True, battery.battery_voltage),
+        else Battery(battery.battery_charge, battery.charging is True),
         position=_position(told.agv_position),
         velocity=_velocity(told.velocity),
-        loads=tuple([Load(load.load_id or "", load.load_type or "", load.load_position or "") for load in told.loads])
-        if told.loads
-        else (),
-        distance_since_node=told.distance_since_last_node,
+        loads=tuple([Load(load.load_id or "", load.load_type or "") for load in told.loads]) if told.loads else (),
         wrong=tuple(wrong),
     )
 
@@ -89,7 +86,7 @@ def connection(payload: bytes, max_bytes: int = MAX_BYTES) -> Connection | Compl
     found = CONNECTIONS.get((told.connection_state or "").upper())
     if found is None:
         return Complaint(field="connectionState", reason="it is none of ONLINE, OFFLINE, CONNECTIONBROKEN")
-    return Connection(state=found, header_id=told.header_id, at=_aware(told.timestamp), version=_version(told.version))
+    return Connection(state=found, at=_aware(told.timestamp))
 
 
 def visualization(payload: bytes, max_bytes: int = MAX_BYTES) -> Visualization | Complaint:
@@ -115,14 +112,8 @@ def factsheet(payload: bytes, max_bytes: int = MAX_BYTES) -> Factsheet | Complai
     wrong: list[Complaint] = []
     f = liberal.Fields(raw, wrong)
     features = f.section("protocolFeatures", lambda part: part.table("agvActions", _own_action))
-    limits = f.section("protocolLimits", _limits) or (None, False, None)
     return Factsheet(
-        version=_version(f.text("version")),
-        series=f.section("typeSpecification", lambda part: part.text("seriesName")) or "",
         actions=None if features is None else tuple(action for action in features if action.type),
-        max_id_length=limits[0],
-        numeric_ids=limits[1],
-        max_nodes=limits[2],
         wrong=tuple(wrong),
     )
 
@@ -193,17 +184,4 @@ def _velocity(told: typed.Velocity | None) -> Velocity | None:
 
 
 def _own_action(f: liberal.Fields) -> OwnAction:
-    parameters = f.table("actionParameters", _parameter) or []
-    return OwnAction(f.text("actionType") or "", frozenset(map(str.upper, f.texts("actionScopes"))), tuple(parameters))
-
-
-def _parameter(f: liberal.Fields) -> tuple[str, str, bool]:
-    return f.text("key") or "", (f.text("valueDataType") or "").upper(), f.flag("isOptional") is not True
-
-
-def _limits(f: liberal.Fields) -> tuple[int | None, bool, int | None]:
-    def lengths(part: liberal.Fields) -> tuple[int | None, bool]:
-        return part.whole("idLen") or None, part.flag("idNumericalOnly") is True
-
-    id_length, numeric = f.section("maxStringLens", lengths) or (None, False)
-    return id_length, numeric, f.section("maxArrayLens", lambda part: part.whole("order.nodes")) or None
+    return OwnAction(f.text("actionType") or "", frozenset(map(str.upper, f.texts("actionScopes"))))

@@ -54,7 +54,6 @@ class Safety(Struct, rename="camel"):
 
 class Battery(Struct, rename="camel"):
     battery_charge: float | None = None
-    battery_voltage: float | None = None
     charging: bool | None = None
 
 
@@ -75,7 +74,6 @@ class Velocity(Struct):
 class Load(Struct, rename="camel"):
     load_id: str | None = None
     load_type: str | None = None
-    load_position: str | None = None
 
 
 class Header(Struct, rename="camel"):
@@ -105,7 +103,6 @@ class State(Header, rename="camel"):
     agv_position: Position | None = None
     velocity: Velocity | None = None
     loads: Table[Load] | None = None
-    distance_since_last_node: float | None = None
 
 
 class Visualization(Header, rename="camel"):

@@ -73,6 +73,14 @@ def test_a_state_that_is_newer_than_the_last_will_wins():
     assert [s.topic for s in sends(ear.step(41))] == []
 
 
+def test_one_that_is_gone_is_sent_nothing_again_until_it_is_back():
+    ear = Ear()
+    ear.hear("state", STATE)
+    ear.hear("connection", BROKEN, 1)
+    assert [send for at_s in range(2, 20) for send in sends(ear.step(at_s))] == []
+    assert sends(ear.hear("state", STATE, 20))
+
+
 def test_a_link_begins_with_the_first_live_message_and_asks_for_what_is_not_known():
     ear = Ear()
     effects = ear.hear("connection", ONLINE)
