@@ -8,7 +8,6 @@ from fleet.models import Brand, Robot
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Spec
 from telemetry.gateways import driven
-from telemetry.gateways.links import SILENT_S
 from telemetry.stream import partition_of
 
 log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ def _robot(
     if made is None:
         return None
     spec = Spec(id=pk, address=address, profile=made[1])
-    return driven.Robot(spec=spec, driver=made[0], brand=brand, suspect_after_s=max(SILENT_S, float(suspect_s)))
+    return driven.Robot(spec=spec, driver=made[0], brand=brand, suspect_after_s=float(suspect_s))
 
 
 def _settings(driver_name: str, brand: dict[str, Any], robot: dict[str, Any], whose: str) -> tuple[Driver, Any] | None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 import redis
 from django.db import OperationalError
@@ -15,6 +16,7 @@ from telemetry import inspector, snapshots, stream
 from telemetry.drivers import registry
 from telemetry.gateways import driven, rows, soundness, words
 from telemetry.gateways.broker import Away
+from telemetry.gateways.links import SILENT_S
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock, Link
 from telemetry.stream import Unavailable
@@ -372,6 +374,14 @@ async def test_no_time_passes_for_a_conversation_while_the_broker_is_away(stage)
     stage.broker.hears = True
     await stage.gateway.links.step(["RB-009"])
     assert steps  # by this look, and perhaps by the one of each second
+
+
+async def test_a_robot_that_says_little_is_not_cut_off_before_its_brand_suspects_it(stage):
+    link = await begun(stage)
+    stage.talk().robot = msgspec.structs.replace(stage.talk().robot, suspect_after_s=35.0)
+    assert [link.silent(link.heard + after_s) for after_s in (34, 36)] == [False, True]
+    stage.talk().robot = msgspec.structs.replace(stage.talk().robot, suspect_after_s=1.0)
+    assert [link.silent(link.heard + after_s) for after_s in (SILENT_S - 1, SILENT_S + 1)] == [False, True]
 
 
 # --- who is served

@@ -149,6 +149,17 @@ def test_a_question_is_answered_by_the_next_state():
     }  # fmt: skip
 
 
+def test_a_question_that_was_not_answered_for_long_is_forgotten():
+    stage = Stage(*FETCH).run(1)
+    stage.net.up = lambda message: []
+    question = stage.ask()
+    stage.run(62)
+    stage.net.up = lambda message: [0.02]
+    stage.robot.tell()
+    stage.run(2)
+    assert not [say for say in stage.said if say.data.get("reply_to") == str(question)]
+
+
 def test_a_question_to_a_robot_without_an_order():
     stage = Stage(*FETCH).run(1)
     question = stage.ask()
