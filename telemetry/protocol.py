@@ -235,6 +235,11 @@ def decode_frame(raw: bytes | str) -> Hello | Ack | Up:
     return decode_up(raw)
 
 
+def can_be_kept(at: datetime) -> bool:
+    """Whether every store and every time zone can show this time."""
+    return at.tzinfo is not None and 1900 <= at.year < 9999
+
+
 def decode_up(raw: bytes | str) -> Up:
     """A message of a robot, or one that a gateway wrote on its behalf (session 0). Raises `Bad`, never anything else."""
     raw = _bounded(raw)
@@ -245,7 +250,7 @@ def decode_up(raw: bytes | str) -> Up:
         raise _bad(error, raw) from None
     if got.v != VERSION:
         raise Bad("v", f"version {got.v} is not known; this site speaks {VERSION}", msg_id=str(got.msg_id))
-    if not 1900 <= occurred_at.year < 9999:
+    if not can_be_kept(occurred_at):
         raise Bad("occurred_at", "is not a date that can be kept", msg_id=str(got.msg_id))
     if not got.session and got.type not in INTERNAL:
         raise Bad("session", "counts from 1", msg_id=str(got.msg_id))

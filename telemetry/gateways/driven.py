@@ -29,7 +29,7 @@ from telemetry.gateways.limits import Bucket, too_much
 from telemetry.gateways.links import SILENT_S, Link, Links
 from telemetry.gateways.reading import Complaints
 from telemetry.gateways.rows import Asked
-from telemetry.gateways.soundness import sound, without_tokens
+from telemetry.gateways.soundness import kept, sound, without_tokens
 from telemetry.gateways.spoken import Internal, Receipt, Spoken
 from telemetry.gateways.words import WINDOW, Words
 from telemetry.protocol import Bad
@@ -340,6 +340,7 @@ class Talk:
     def _say(self, word: contract.Say, at: datetime, receipt: Receipt | None, old: bool) -> None:
         if self.link is None:
             return  # nobody has let it in
+        word = word if word.raw else kept(word, at)
         spoken = Spoken(self, self.link, word, receipt)
         if receipt is not None:
             receipt.wait()

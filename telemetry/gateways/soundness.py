@@ -1,12 +1,36 @@
 """What of a robot's message can be kept and shown: figures that are some, and no credentials."""
 
 import re
+from datetime import datetime
 from typing import Any
+
+import msgspec
+
+from telemetry import protocol
+from telemetry.drivers.contract import Say
+
+LONGEST = 2000  # characters of a text that a driver read off a message and says for its robot
 
 
 def without_tokens(payload: bytes) -> bytes:
     """For people: a credential that came in a message is nobody's to read."""
     return _TOKEN.sub(_HIDDEN, payload) if _PREFIX in payload else payload
+
+
+def kept(word: Say, at: datetime) -> Say:
+    """A word that a driver read off a robot's message, as it can be stored: neither a clock that says year 1 nor a report of
+    pages costs a receipt.
+    """
+    if not protocol.can_be_kept(word.occurred_at):
+        word = msgspec.structs.replace(word, occurred_at=at)
+    if any(isinstance(text, str) and len(text) > LONGEST for text in word.data.values()):
+        data = {name: _cut(value) if isinstance(value, str) else value for name, value in word.data.items()}
+        word = msgspec.structs.replace(word, data=data)
+    return word
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def sound(facts: dict[str, Any]) -> dict[str, Any]:

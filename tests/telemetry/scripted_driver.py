@@ -1,7 +1,7 @@
 """A driver whose robots say in plain words which effects their messages have: for tests of what carries them out."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -37,8 +37,8 @@ class Talk:
             case "begin":
                 return Begins(token=rest[0] if rest else None)
             case "say":
-                key, type, data, *_ = rest
-                at = message.at - timedelta(milliseconds=1)
+                key, type, data, *when = rest
+                at = datetime.fromisoformat(when[0]) if when else message.at - timedelta(milliseconds=1)
                 return Say(id=derived(robot, key), type=type, occurred_at=at, data=data)
             case "tell":
                 return Tell(facts=rest[0])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -12,8 +13,9 @@ from django.utils import timezone
 from fleet import actions
 from fleet.brand_actions import create_brand
 from fleet.models import Alert, Command, Delivery, Hold
-from telemetry import inspector, snapshots, stream
+from telemetry import inspector, protocol, snapshots, stream
 from telemetry.drivers import registry
+from telemetry.drivers.contract import Say
 from telemetry.gateways import driven, rows, soundness, words
 from telemetry.gateways.broker import Away
 from telemetry.gateways.links import SILENT_S
@@ -127,6 +129,29 @@ async def test_a_message_is_acknowledged_when_all_that_it_says_is_stored_and_not
     assert stage.broker.acked[-2:] == [first, second]
     assert [f["seq"] for f in stored(streams)] == [1, 2, 3]
     assert len(set(asked)) == len(asked), "each try is stamped anew: what comes late must not count as in time"
+
+
+@pytest.mark.parametrize("when", ["0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59+00:00", "2026-11-29T10:00:00"])
+async def test_a_clock_that_says_what_nobody_can_keep_costs_no_word(stage, streams, when):
+    """Year 1 is what some robots say before they know the time."""
+    await begun(stage)
+    number = stage.tell(["say", "a", "robot.state", IDLE, when])
+    await until(lambda: number in stage.broker.acked)
+    (frame,) = stored(streams)
+    assert protocol.decode_up(json.dumps(frame)).occurred_at.year > 2000
+
+
+async def test_a_report_of_pages_costs_no_word(stage, streams):
+    await begun(stage)
+    about = {"code": "E1", "text": "🤖" * 5000}
+    assert len(json.dumps(about, ensure_ascii=False).encode()) > 10_000 > len(json.dumps(about["text"][:2000])) / 3
+    stage.conversation.hear = lambda message, wanted: [
+        Say(id=uuid4(), type="robot.fault", occurred_at=message.at, data=about | {"text": "🤖" * 40_000})
+    ]
+    number = stage.raw(b"a page")
+    await until(lambda: number in stage.broker.acked)
+    (frame,) = stored(streams)
+    assert protocol.decode_up(json.dumps(frame, ensure_ascii=False)).data["text"].endswith("🤖…")
 
 
 async def test_a_word_that_is_known_takes_no_number_and_its_message_is_acknowledged(stage, streams):
