@@ -322,7 +322,6 @@ class Talk:
             self._rest(REST_S)
             return
         credential = holder.credential if holder is not None else None
-        self._offered = None
         self.link = DrivenLink(self, opened.session, credential, opened.applied, self.links.clock())
         self.applied({})
         self._carry_out(self._ask("begun", opened.session, opened.applied, at), at, None, old)

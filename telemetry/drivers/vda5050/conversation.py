@@ -113,6 +113,8 @@ class Talk:
         yield from picture.wrong
         known.picture, known.heard_at = picture, message.at
         facts = meaning.telemetry(picture.position, picture.velocity, picture.battery, plan.place(picture))
+        if picture.at is not None:
+            facts["skew_s"] = round((picture.at - message.at).total_seconds(), 1)
         yield Tell(facts={**facts, "carries": meaning.carries(picture)})
         yield from self._look(wanted, message.at)
 

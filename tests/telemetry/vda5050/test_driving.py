@@ -149,6 +149,17 @@ def test_a_question_is_answered_by_the_next_state():
     }  # fmt: skip
 
 
+def test_numbers_of_messages_go_on_rising_after_a_restart():
+    stage = Stage(*FETCH).run(2)
+    before = [message["headerId"] for _, part, message in stage.sent if part == "instantActions"]
+    stage.restart_driver()
+    stage.robot.tell()
+    stage.run(3)
+    after = [message["headerId"] for _, part, message in stage.sent if part == "instantActions"][len(before) :]
+    assert after
+    assert sorted({*before, *after}) == before + after
+
+
 def test_a_question_that_was_not_answered_for_long_is_forgotten():
     stage = Stage(*FETCH).run(1)
     stage.net.up = lambda message: []

@@ -73,6 +73,12 @@ def test_a_state_that_is_newer_than_the_last_will_wins():
     assert [s.topic for s in sends(ear.step(41))] == []
 
 
+@pytest.mark.parametrize(("clock", "ahead_s"), [("10:00:02.000Z", 2.0), ("09:00:00", -3600.0)])
+def test_by_how_much_its_clock_is_ahead_is_told(clock, ahead_s):
+    effects = Ear().hear("state", STATE[:-1] + f', "timestamp": "{START.date()}T{clock}"}}'.encode())
+    assert [effect.facts["skew_s"] for effect in effects if isinstance(effect, Tell)] == [ahead_s]
+
+
 def test_one_that_is_gone_is_sent_nothing_again_until_it_is_back():
     ear = Ear()
     ear.hear("state", STATE)

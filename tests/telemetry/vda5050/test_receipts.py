@@ -105,6 +105,11 @@ def test_charging_is_over_when_the_battery_says_so(charge, charging, status, don
     assert ("step_completed 1/1" in words(picture, ("charge 80 C",))) is done
 
 
+def test_what_ends_with_charging_is_finished_while_the_robot_charges_on():
+    picture = at(2, "n-C", actions={1: "RUNNING"}, battery=Battery(85, True))
+    assert words(picture, ("charge 80 C",)) == ["step_completed 1/1", "finished"]
+
+
 @pytest.mark.parametrize(("after_s", "done"), [(4.9, False), (5.0, True)])
 def test_a_wait_that_we_keep_ourselves_is_over_by_the_clock(after_s, done):
     mission = dispatch("navigate A", "wait 5", accepted=True, current=2)
