@@ -73,8 +73,8 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idle_cancel: Annotated[
         bool,
         Meta(
-            title="Cancel when idle",
-            description="Whether it may be told to cancel while it has no order. One known robot then ends its next one.",
+            title="cancelOrder without an order",
+            description="May be sent to a robot that shows no order. One known robot then ends its next one.",
         ),
     ] = False
     capabilities_from_factsheet: Annotated[
