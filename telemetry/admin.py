@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet import addresses
+from fleet import addresses, drivers
 from fleet.access import at_sites
 from fleet.admin.pages import ReadOnlyAdmin
 from fleet.admin.timeline import ago, stamp
@@ -84,7 +84,8 @@ class KnockAdmin(ReadOnlyAdmin):
 
     @admin.display(description="presented", ordering="why")
     def presented(self, knock: Knock) -> str:
-        return Knock.WHY.get(knock.why, knock.why)
+        why = Knock.WHY.get(knock.why, knock.why)
+        return f"{why}: {drivers.named(knock.driver).label}" if knock.driver else why
 
     @admin.display(description="times", ordering="count")
     def times(self, knock: Knock) -> int:

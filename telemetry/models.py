@@ -163,4 +163,4 @@ class Knock(models.Model):
         indexes = [models.Index(fields=["-last_at"], name="knock_newest")]
 
     def __str__(self) -> str:
-        return f"{self.robot or 'somebody'} from {self.address}"
+        return f"{self.robot or 'somebody'} from {self.address}" if self.address else self.robot or "somebody"

@@ -6,6 +6,7 @@ import re
 import uuid
 
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
 
 from fleet import actions
@@ -213,3 +214,20 @@ def test_before_a_stranger_is_enrolled_its_brand_is_made(client, admin_person):
     assert "Enrol this robot" not in page
     link = re.search(r'href="([^"]+)">Make its brand first', page)[1]
     assert client.get(link).context["form"]["driver"].value() == "vda5050"
+
+
+def test_status_names_strangers_and_not_robots_that_were_enrolled_since(client, forker, site, capsys):
+    on_the_broker("KIT/0001", "KIT/0002", "RB-8")
+    knock("RB-9", address="192.0.2.7")
+    actions.enrol_robot(id="K1", name="K1", site=site, brand=forker, address="KIT/0001", by=SYSTEM)
+    call_command("status")
+    said = capsys.readouterr().out
+    assert "KIT/0002: its messages, on the broker, 1 time, last" in said
+    assert "RB-9 from 192.0.2.7: no token, 1 time, last" in said
+    assert "KIT/0001" not in said
+
+
+def test_whose_words_a_stranger_speaks_is_said(client, admin_person):
+    on_the_broker("KIT/0001")
+    client.force_login(admin_person)
+    assert "its messages, on the broker: VDA 5050" in client.get(LIST).content.decode()

@@ -10,7 +10,7 @@ import redis
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
 from fleet.models import Command as RobotCommand
@@ -125,9 +125,12 @@ def _robots(now: datetime) -> Iterable[str]:
 
 def _knocked(now: datetime) -> Iterable[str]:
     lately = Knock.objects.filter(last_at__gt=now - KNOCKED).order_by("-last_at")
+    its = Q(address=OuterRef("robot")) | Q(address="", pk=OuterRef("robot"))
+    enrolled = Robot.objects.filter(its, brand__driver=OuterRef("driver"), retired_at=None)
+    lately = lately.exclude(Exists(enrolled), why="broker")  # strangers no more
     return _list(
         lately,
-        lambda k: f"{k} with {Knock.WHY.get(k.why, k.why)}, {_count(k.count, 'time')}, last {_age(k.last_at, now)} ago",
+        lambda k: f"{k}: {Knock.WHY.get(k.why, k.why)}, {_count(k.count, 'time')}, last {_age(k.last_at, now)} ago",
     )
 
 
