@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from telemetry.drivers.contract import Complaint
+from telemetry.drivers.contract import Complaint, Wanted
 from telemetry.drivers.vda5050.profile import Profile
 from tests.telemetry.vda5050.robot_double import HABITS
 from tests.telemetry.vda5050.stage import START, Stage, drive, drop, pick, wait
@@ -46,6 +46,14 @@ def test_resumed_before_its_state_says_that_it_has_paused():
     stage.resume()
     stage.to_the_end(60)
     assert stage.words[-1] == "finished"
+
+
+def test_an_order_that_the_site_does_not_know_of_is_ended_once_it_cannot_be_behind_any_more():
+    stage = on_its_way(drive("A"), drive("B"), drive("C"))
+    stage.robot.drive_s = 60
+    stage.wanted = lambda: Wanted()
+    assert not stage.run(2.5).instant("cancelOrder")
+    assert stage.run(2).instant("cancelOrder")
 
 
 def test_a_pause_that_is_never_confirmed_is_never_said():
