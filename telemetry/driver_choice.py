@@ -112,5 +112,5 @@ def wrong_address(driver: Driver, id: str, address: str, profile: dict[str, Any]
 
 def topics(driver: Driver, id: str, address: str, profile: dict[str, Any]) -> list[str]:
     """What is listened to for this robot."""
-    spec = Spec(id=id, address=address, profile=registry.settings(driver, profile, {}))
+    spec = Spec(id=id, address=address or id, profile=registry.settings(driver, profile, {}))
     return [topic for topic, _ in driver.topics(spec)]

@@ -24,10 +24,14 @@ _NAMES = UUID("6d5f3c0e-7f0b-5b58-9a5e-0f6f5a1d2c11")  # of derived ids
 
 
 class Spec(Struct, frozen=True, kw_only=True):
-    """One enrolled robot. `profile`: its brand's settings with its own laid over them, an instance of `Driver.profile`."""
+    """One enrolled robot. `profile`: its brand's settings with its own laid over them, an instance of `Driver.profile`.
+
+    The gateway itself heeds two settings, where a profile has them: it lets go of messages of more than
+    `max_payload_bytes` (64 KiB), and hears at most twice `max_states_per_s` (100) messages a second.
+    """
 
     id: str
-    address: str  # what the robot calls itself on the wire, e.g. manufacturer/serial; empty: its id
+    address: str  # what the robot calls itself on the wire, e.g. manufacturer/serial; its id where nobody noted another
     profile: Any
 
 

@@ -49,7 +49,7 @@ def _robot(
     made = _settings(driver, brand_profile, profile, pk)
     if made is None:
         return None
-    spec = Spec(id=pk, address=address, profile=made[1])
+    spec = Spec(id=pk, address=address or pk, profile=made[1])
     return driven.Robot(spec=spec, driver=made[0], brand=brand, suspect_after_s=float(suspect_s))
 
 

@@ -260,7 +260,7 @@ class Gateway:
             talk.wanted = want.get(id, Wanted())
             self.talks[id] = talk
         if gone or new:
-            self._by_address = {(t.robot.driver.name, t.robot.spec.address or id): t for id, t in self.talks.items()}
+            self._by_address = {(t.robot.driver.name, t.robot.spec.address): t for t in self.talks.values()}
             self._commands = {
                 topic: t for t in self.talks.values() for topic in asking.commands(t.robot.driver, t.robot.spec)
             }

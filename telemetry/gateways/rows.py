@@ -172,7 +172,7 @@ _LOOK = f"""
 WITH asked AS (
   SELECT a.*, k.session IS DISTINCT FROM a.session AS replaced, k.gateway = '' AS sent_back,
     r.id IS NULL OR r.retired_at IS NOT NULL OR CASE WHEN a.credential IS NULL
-      THEN (r.address, r.brand_id) <> (a.address, a.brand) ELSE c.id IS NULL END AS refused
+      THEN (coalesce(nullif(r.address, ''), r.id), r.brand_id) <> (a.address, a.brand) ELSE c.id IS NULL END AS refused
   FROM jsonb_to_recordset(%(asked)s::jsonb) AS a(robot text, session bigint, credential bigint, sessions bigint[],
     takes boolean, quiet boolean, address text, brand bigint)
   LEFT JOIN telemetry_link k ON k.robot_id = a.robot

@@ -35,7 +35,7 @@ class Pigeon:
     strict_sequence: ClassVar[bool] = True
 
     def topics(self, robot):
-        return [(f"{robot.profile.prefix}/{robot.address or robot.id}/coo", 0)]
+        return [(f"{robot.profile.prefix}/{robot.address}/coo", 0)]
 
     def whose(self, topic):
         _, address, part = topic.split("/", 2)

@@ -12,7 +12,7 @@ from telemetry.drivers.contract import Settings, Spec
 from telemetry.drivers.native import driver
 from tests.telemetry.native_double import NativeRobot
 
-ROBOTS = tuple(Spec(id=f"RB-00{n}", address="", profile=Settings()) for n in (1, 2))
+ROBOTS = tuple(Spec(id=f"RB-00{n}", address=f"RB-00{n}", profile=Settings()) for n in (1, 2))
 NATIVE = kit.Case(
     driver=driver, double=NativeRobot, robots=ROBOTS, steps=("navigate", "pick", "drop"), answers=True, retries=True
 )

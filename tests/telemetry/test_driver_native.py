@@ -12,7 +12,7 @@ from telemetry.drivers.contract import Begins, Command, Complaint, Delivered, He
 from telemetry.drivers.native import ASK_AGAIN, driver
 
 NOW = datetime(2026, 11, 29, 10, tzinfo=UTC)
-ROBOT = Spec(id="RB-001", address="", profile=driver.profile())
+ROBOT = Spec(id="RB-001", address="RB-001", profile=driver.profile())
 ALIVE = Link(hint="alive")
 IDLE = {"mode": "idle"}
 

@@ -80,9 +80,8 @@ class Bench:
     def hear(self, said: Said, retained: bool = False) -> None:
         """A message comes."""
         whose = self.driver.whose(said.topic)
-        address = self.spec.address or self.spec.id
-        if whose is None or whose[0] != address:
-            raise self.failed(f"`whose` of {said.topic} is {whose}: it is {address}'s")
+        if whose is None or whose[0] != self.spec.address:
+            raise self.failed(f"`whose` of {said.topic} is {whose}: it is {self.spec.address}'s")
         if not any(matches(pattern, said.topic) for pattern, _ in self.driver.topics(self.spec)):
             raise self.failed(f"`topics` has no filter for {said.topic}")
         self.log.append(

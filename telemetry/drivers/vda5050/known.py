@@ -17,7 +17,7 @@ class Known:
 
     def __init__(self, spec: Spec) -> None:
         self.id = spec.id
-        self.address = spec.address or spec.id
+        self.address = spec.address
         self.profile: Profile = spec.profile
         self.session: int | None = None
         self.picture: Picture | None = None

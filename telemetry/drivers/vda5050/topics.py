@@ -27,10 +27,10 @@ class VDA5050:
     newest: ClassVar[frozenset[str]] = frozenset({"state", "visualization", "factsheet"})
 
     def topics(self, robot: Spec) -> Sequence[tuple[str, Literal[0, 1]]]:
-        return [(writing.topic(robot.profile, robot.address or robot.id, part), qos) for part, qos in PARTS]
+        return [(writing.topic(robot.profile, robot.address, part), qos) for part, qos in PARTS]
 
     def commands(self, robot: Spec) -> Sequence[str]:
-        return [writing.topic(robot.profile, robot.address or robot.id, part) for part in ("order", "instantActions")]
+        return [writing.topic(robot.profile, robot.address, part) for part in ("order", "instantActions")]
 
     def discovery(self, profile: Any) -> Sequence[str]:
         return [f"{profile.interface}/{profile.major}/+/+/{part}" for part in ("connection", "state")]
