@@ -297,6 +297,7 @@ async def test_who_sends_too_much_for_long_is_let_go_of_so_that_the_broker_has_r
     numbers += [stage.tell(["say", f"x{n}", "robot.state", IDLE]) for n in range(20)]
     assert len(stage.talk()._messages) <= 4
     assert stage.talk().link is None, "it has to begin anew, and repeat"
+    assert stage.talk()._pause is not None, "and not at once"
     assert len([n for n in numbers if n not in stage.broker.acked]) <= 10
 
 
@@ -439,6 +440,16 @@ async def test_what_the_site_wants_is_there_before_the_first_message(stage, ask)
     stage.tell()
     await until(lambda: hasattr(stage.conversation, "wanted"))
     assert stage.conversation.wanted.stopped is True
+
+
+async def test_a_robot_of_which_no_address_was_noted_goes_by_its_id(stage, ask, scripted_robot, site):
+    await ask(lambda: actions.enrol_robot(id="RB-010", name="Ten", site=site, brand=scripted_robot, by=SYSTEM))
+    stage.gateway._next.clear()
+    await stage.gateway._tend()
+    stage.tell(["begin"], address="RB-010")
+    link = await until(lambda: stage.talk("RB-010").link)
+    await stage.gateway.links.step(["RB-010"])
+    assert stage.talk("RB-010").link is link, "it is not taken for one whose address has changed"
 
 
 async def test_a_robot_that_is_retired_is_refused_within_the_next_look(stage, ask, streams):
