@@ -34,10 +34,11 @@ def _field(setting: Setting, profile: Mapping[str, Any], over: Mapping[str, Any]
     usual = setting.default if over is None else over.get(setting.name, setting.default)
     shown = _shown(setting, usual)
     said = (f"Usually {shown}." if over is None else f"Empty: {shown}, as its brand.") if shown else ""
+    help = setting.help.partition("Empty: ")[0].strip() if over is not None and shown else setting.help  # one meaning
     value = profile.get(setting.name, AS_USUAL if over is not None else usual)
     about: dict[str, Any] = {
         "label": setting.label, "required": False,
-        "help_text": " ".join(part for part in (setting.help, _HOW.get(setting.kind, ""), said) if part) or "Usually empty.",
+        "help_text": " ".join(part for part in (help, _HOW.get(setting.kind, ""), said) if part) or "Usually empty.",
         "initial": "" if value == AS_USUAL and over is not None else _shown(setting, value, raw=True),
     }  # fmt: skip
     if setting.kind in ("choice", "yes_no"):

@@ -102,3 +102,13 @@ def test_of_a_robot_only_what_it_has_itself_is_stored():
     assert profile == {"pause": True, "ahead": 2}
     assert filled(profile=profile, over=brand)[1] == profile
     assert filled({"pause": ""}, profile=profile, over=brand)[1] == {"ahead": 2}
+
+
+def test_empty_has_one_meaning_in_a_robots_form():
+    driver = Driver("post", "Post", settings=(Setting("load", "Load", "text", "loadId", "Of pick. Empty: it is not told."),))
+    [brands] = setting_fields.fields(driver, {}).values()
+    assert brands.help_text == "Of pick. Empty: it is not told. Usually loadId."
+    [robots] = setting_fields.fields(driver, {}, over={}).values()
+    assert robots.help_text == "Of pick. Empty: loadId, as its brand."
+    [silent] = setting_fields.fields(driver, {}, over={"load": ""}).values()
+    assert silent.help_text == "Of pick. Empty: it is not told."
