@@ -105,7 +105,9 @@ def test_of_a_robot_only_what_it_has_itself_is_stored():
 
 
 def test_empty_has_one_meaning_in_a_robots_form():
-    driver = Driver("post", "Post", settings=(Setting("load", "Load", "text", "loadId", "Of pick. Empty: it is not told."),))
+    driver = Driver(
+        "post", "Post", settings=(Setting("load", "Load", "text", "loadId", "Of pick. Empty: it is not told."),)
+    )
     [brands] = setting_fields.fields(driver, {}).values()
     assert brands.help_text == "Of pick. Empty: it is not told. Usually loadId."
     [robots] = setting_fields.fields(driver, {}, over={}).values()
