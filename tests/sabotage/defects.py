@@ -193,7 +193,7 @@ DEFECTS = (
     ),
     one(
         "VDA 5050: an update leaves out the last node of the base", "telemetry/drivers/vda5050/plan.py",
-        "    begin = plan.released(update - 1) - 1 if update else 0\n", "    begin = plan.released(update - 1) if update else 0\n",
+        "    begin = after if update else 0\n", "    begin = after + 1 if update else 0\n",
         "tests/telemetry/vda5050/test_driving.py::test_what_is_ahead_is_released_one_drive_after_the_other",
     ),
     one(

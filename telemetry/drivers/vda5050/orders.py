@@ -91,6 +91,7 @@ class Orders:
 
     def refusals(self, dispatch: Dispatch, shown: Progress | None) -> Iterator[Says]:
         """What the robot did not take."""
+        picture = self._known.picture
         for (order, update), why in self._refused.items():
             if not order.is_of(dispatch):
                 continue
@@ -98,7 +99,9 @@ class Orders:
                 yield Says("mission.rejected", {"why": why})
             elif not update:
                 yield Says("mission.step_failed", {"why": why}, order.first, order.attempt)
-            elif shown is not None and (task := receipts.due(dispatch, shown)) is not None:
+            elif shown is None or (picture is not None and plan.is_released(shown.plan, picture)):
+                continue  # it needed no update
+            elif (task := receipts.due(dispatch, shown)) is not None:
                 yield Says("mission.step_failed", {"why": why}, task.step, task.attempt)
 
     def _give(self, give: Give, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
@@ -124,7 +127,10 @@ class Orders:
                 yield Complaint(field="agvPosition", reason="it does not say where it is, so it can be given no order")
                 return
             self._sent = give.order, now
-            self._order = self._order or plan.order(segment, give.update)  # the same again, wherever it is by now
+            after = plan.base(segment, picture) if give.update else None
+            self._order = self._order or plan.order(
+                segment, give.update, after
+            )  # the same again, wherever it is by now
             yield known.order(self._order, now)
 
     def _deliver(self, wanted: Wanted, shown: Progress | None) -> Iterator[Delivered]:

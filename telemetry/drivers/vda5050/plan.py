@@ -109,10 +109,31 @@ def segment(dispatch: Dispatch, order: OrderId, profile: Profile, start: Start |
     return Plan(order, tuple(stops), tuple(tasks), profile.base_steps)
 
 
-def order(plan: Plan, update: int) -> Order:
-    """What is sent: of an update only what follows the last released node of the one before, which comes first, unchanged."""
-    begin = plan.released(update - 1) - 1 if update else 0
-    released = plan.released(update)
+def base(plan: Plan, picture: Picture) -> int:
+    """Index of the last stop that the robot may drive to: by what it says of its nodes, else by the number of its update.
+
+    How much is released ahead may have been set otherwise since its order was sent.
+    """
+    held = [node.sequence for node in picture.node_states if not node.released and node.sequence is not None]
+    first = next((n for n, stop in enumerate(plan.stops) if held and stop.sequence >= min(held)), 0)
+    return first - 1 if first else plan.released(picture.order_update_id) - 1
+
+
+def is_released(plan: Plan, picture: Picture) -> bool:
+    """By its own words it may drive to the end."""
+    return all(node.released for node in picture.node_states) and any(
+        node.sequence == plan.stops[-1].sequence for node in picture.node_states
+    )
+
+
+def order(plan: Plan, update: int, after: int | None = None) -> Order:
+    """What is sent: of an update only what follows the last released node of the one before, which comes first, unchanged.
+
+    `after`: index of that node, where the robot says which it is.
+    """
+    after = plan.released(update - 1) - 1 if after is None else after
+    begin = after if update else 0
+    released = max(plan.released(update), begin + 2 if update else 0)
     stops = plan.stops[begin:]
     nodes = tuple(
         Node(id=stop.id, sequence=stop.sequence, released=number < released, at=stop.at, actions=stop.actions)

@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 from telemetry.drivers.contract import Wanted
-from telemetry.drivers.vda5050 import receipts
+from telemetry.drivers.vda5050 import plan, receipts
 from telemetry.drivers.vda5050.ids import OrderId, parse
 from telemetry.drivers.vda5050.picture import Picture
-from telemetry.drivers.vda5050.plan import next_first
 from telemetry.drivers.vda5050.receipts import Progress
 from telemetry.drivers.vda5050.standing import automatic, idle
 
@@ -45,14 +44,14 @@ def wish(wanted: Wanted, picture: Picture, shown: Progress | None, *, rests: boo
     if shown is None:
         if dispatch.accepted or held:
             return None  # it was lost at the robot: the site decides
-        first = OrderId(dispatch.mission, dispatch.dispatch_no, next_first(dispatch), _attempt(wanted))
+        first = OrderId(dispatch.mission, dispatch.dispatch_no, plan.next_first(dispatch), _attempt(wanted))
         return _begin(first, picture, rests)
     failed = shown.failed is not None and not (resuming and not shown.failed.begun)
     if (shown.superseded or failed) and not rests:
         return End(shown.order)
     if held or failed or not dispatch.accepted:
         return None
-    following = OrderId(dispatch.mission, dispatch.dispatch_no, next_first(dispatch), _attempt(wanted))
+    following = OrderId(dispatch.mission, dispatch.dispatch_no, plan.next_first(dispatch), _attempt(wanted))
     if shown.superseded or following.first > shown.plan.last:
         open_ = any(step.outcome not in receipts.OVER for step in dispatch.steps)
         return _begin(following, picture, rests) if open_ else None
@@ -78,17 +77,17 @@ def _begin(order: OrderId, picture: Picture, rests: bool) -> Wish:
 def _update(picture: Picture, shown: Progress) -> int:
     """Number of the update that is due, 0 when none is. One at a time: it begins where the base of the robot ends."""
     at = next((n for n, stop in enumerate(shown.plan.stops) if stop.sequence == shown.reached), 0)
-    due, has = min(at, shown.plan.updates), picture.order_update_id
-    if at == len(shown.plan.stops) - 1:
-        return 0  # it drives on without being released
-    if due > has or (picture.new_base_request and has < shown.plan.updates):
-        return has + 1
+    last, base = len(shown.plan.stops) - 1, plan.base(shown.plan, picture)
+    if at == last or base >= last:
+        return 0  # it has all, or drives on without being released
+    if base < min(at + shown.plan.ahead, last) or picture.new_base_request:
+        return picture.order_update_id + 1
     return 0
 
 
 def _attempt(wanted: Wanted) -> int:
     assert wanted.dispatch is not None
-    return wanted.dispatch.steps[next_first(wanted.dispatch) - 1].attempt
+    return wanted.dispatch.steps[plan.next_first(wanted.dispatch) - 1].attempt
 
 
 def abandoned(wanted: Wanted, picture: Picture) -> OrderId | None:

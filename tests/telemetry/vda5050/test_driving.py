@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from telemetry.drivers.contract import Complaint, Offers
 from telemetry.drivers.vda5050.profile import Profile
@@ -57,6 +58,20 @@ def test_what_is_ahead_is_released_one_drive_after_the_other():
         (2, [(4, True), (6, True), (8, False)]),
         (3, [(6, True), (8, True)]),
     ]
+
+
+@pytest.mark.parametrize("before, after", [(3, 1), (2, 1), (1, 3), (1, 1000), (1000, 1)])
+@pytest.mark.parametrize("half_seconds", range(3, 40, 6))
+def test_how_much_is_released_ahead_may_be_set_otherwise_while_it_drives(before, after, half_seconds):
+    """An update goes on from what the robot has, and not from what it would have been given now."""
+    stage = Stage(*[drive(x) for x in "ABCDABCD"], profile=Profile(base_steps=before)).dispatch()
+    stage.run(half_seconds / 2)
+    stage.profile = Profile(base_steps=after)
+    stage.spec = replace(stage.spec, profile=stage.profile)
+    stage.restart_driver()
+    stage.to_the_end()
+    assert stage.words == ["accepted", *(f"completed {number}" for number in range(1, 9)), "finished"]
+    assert len({order["orderId"] for order in stage.orders}) == 1
 
 
 def test_a_robot_that_asks_for_more_base_gets_it():
