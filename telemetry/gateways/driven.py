@@ -339,6 +339,8 @@ class Talk:
     def _say(self, word: contract.Say, at: datetime, receipt: Receipt | None, old: bool) -> None:
         if self.link is None:
             return  # nobody has let it in
+        if receipt is None and not word.raw and self.words.has(word.id):
+            return  # it is said again, as nobody has stored it yet
         word = word if word.raw else kept(word, at)
         spoken = Spoken(self, self.link, word, receipt)
         if receipt is not None:

@@ -54,6 +54,10 @@ class Words:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def has(self, msg_id: UUID) -> bool:
+        """This very word waits."""
+        return any(word.msg_id == msg_id for word in self._waiting)
+
     @property
     def is_full(self) -> bool:
         """The robot has to wait, as far as that is in our power."""

@@ -141,6 +141,21 @@ async def test_a_clock_that_says_what_nobody_can_keep_costs_no_word(stage, strea
     assert protocol.decode_up(json.dumps(frame)).occurred_at.year > 2000
 
 
+async def test_a_word_that_is_repeated_while_nothing_can_be_stored_waits_once(stage, streams, monkeypatch):
+    """A driver says a word again and again until it is stored, and the store may be away for hours."""
+    await begun(stage)
+    down, asked = breaks(stage, monkeypatch)
+    word = Say(id=uuid4(), type="robot.state", occurred_at=timezone.now(), data=IDLE)
+    stage.conversation.step = lambda wanted, now: [word]
+    await until(lambda: stage.talk()._opening is None)
+    for _ in range(50):
+        stage.talk().step(timezone.now())
+    await until(lambda: asked)
+    assert len(stage.talk().words) <= 2  # and the command that opened the link, perhaps
+    down.clear()
+    await until(lambda: len(stored(streams)) == 1)
+
+
 async def test_a_report_of_pages_costs_no_word(stage, streams):
     await begun(stage)
     about = {"code": "E1", "text": "🤖" * 5000}
