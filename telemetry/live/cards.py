@@ -46,7 +46,7 @@ BUCKETS = (  # for the bar: name, word
     ("idle", "Idle"),
     ("charging", "Charging"),
     ("paused", "Paused"),
-    ("off", "Offline"),
+    ("off", "Offline or unknown"),
 )
 MISSION_COUNTS = (
     ("waiting", "waiting"),

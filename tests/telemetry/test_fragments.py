@@ -324,6 +324,7 @@ def test_counts_fill_one_bar():
         ("bad", "0.0", "250.0"), ("idle", "250.0", "500.0"), ("off", "750.0", "250.0"),
     ]  # fmt: skip
     assert "3 waiting" in " ".join(Reader(html).text.split())
+    assert "1 Offline or unknown" in " ".join(Reader(html).text.split())  # no verdict on its link: no "Offline"
     assert "not confirmed" not in html
     html = fragments.counts(None, Counter(), Counter(aborted=1, unconfirmed=2)).html
     assert "1 aborted in 24 h2 aborted in 24 h, stop not confirmed" in " ".join(Reader(html).text.split())
