@@ -79,7 +79,8 @@ CAUSES: dict[str, Cause] = {
     ),
     "retained_command": Cause(
         CRITICAL, "Somebody left a command for {robot} on the MQTT broker, retained on {topic}: the robot is given it whenever it "
-        "comes back. Drover never does so. Find out who, and take it away: mosquitto_pub -r -n -t '{topic}'", "mqtt-is-away.md",
+        "comes back. Drover never does so. Find out who, and take it away: "
+        "mosquitto_pub -u drover -P <password> -r -n -t '{topic}'", "mqtt-is-away.md",
     ),
     "outbox": Cause(
         WARNING, "Events wait in the outbox for {age}: the stream `out` does not take them, so webhooks, e-mail and statistics "
