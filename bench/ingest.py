@@ -54,7 +54,7 @@ class Taken:
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
     """(machine, rows). Needs empty stores of its own. `profile` is not looked at."""
     served.need_mosquitto()
-    robot_count, rounds, fast, scale = (20, 1, 400, 0.02) if quick else (1_000, 3, 15_000, 1.0)
+    robot_count, rounds, fast, scale = (20, 1, 400, 0.02) if quick else (1_000, 3, 10_000, 1.0)
     about = machine(Path(settings.VAR), **stores_in_words())
     call_command("migrate", verbosity=0)
     _, robots = fleet_of(robot_count)

@@ -47,6 +47,7 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     connection.close()
     bare = _bare(robots, drives, rounds, fast, scale)
     ours, driven = _drover(robots, missions, rounds, fast, scale, leg_s)
+    driven |= _stations()
     _check(missions, driven, drives)
     about |= {"robots": count, "rounds": rounds, "bytes of a state": ours["bytes"], "steps": driven["reached"]}
     return about, _rows(ours, bare, driven, quick)
@@ -99,6 +100,8 @@ def _rows(ours: dict[str, Any], bare: dict[str, Any], driven: dict[str, Any], qu
         row("state to mission status, p50", driven["p50_ms"], "ms"),
         row("… p95", driven["p95_ms"], "ms", below=None if quick else 100),
         row("… p99", driven["p99_ms"], "ms"),
+        row("… of the p50: until the gateway has it", driven["heard_ms"], "ms"),
+        row("… and then until a worker decides it", driven["decided_ms"], "ms"),
         row("… steps completed meanwhile", driven["seen"] / driven["took_s"], "1/s"),
         row("… states meanwhile", driven["states_per_s"], "1/s"),
         row("… gateway busy", 100 * driven["server_s"] / driven["took_s"], "%"),
@@ -154,6 +157,19 @@ def _replay(tell: Any, pids: dict[str, int], rounds: int, fast: int, scale: floa
             for name, value in (one | {k: due[k] for k in ("rate", "p50_ms", "p99_ms")}).items():
                 found.setdefault(name, []).append(value)
     return {name: median(values) for name, values in found.items()}
+
+
+def _stations() -> dict[str, float]:
+    """Medians of where a completed step was on its way; what is left is the commit and its announcement."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.received_at - e.occurred_at)),"
+            " percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.applied_at - p.received_at))"
+            " FROM fleet_event e JOIN telemetry_processedmessage p ON e.cause = 'message:' || p.msg_id"
+            " WHERE e.kind = 'mission.step_completed'"
+        )
+        heard_s, decided_s = cursor.fetchone()
+    return {"heard_ms": float(heard_s) * 1e3, "decided_ms": float(decided_s) * 1e3}
 
 
 def _ended(missions: list[Any]) -> bool:
