@@ -80,6 +80,7 @@ def _rows(name: str, ours: Taken, bare: Taken, target: int | None) -> list[Row]:
         row("… from when it was due, p50", due(ours, "p50_ms"), "ms", baseline=due(bare, "p50_ms")),
         row("… p99", due(ours, "p99_ms"), "ms", baseline=due(bare, "p99_ms")),
         row("… left out for a newer one, worst round", max(one["left_out"] for one in ours.due), "messages"),
+        row("… newest not seen, worst round", max(one["unseen"] for one in ours.due), "robots", below=1),
         row("… as many as it takes", median(ours.fast), "1/s", baseline=median(bare.fast)),
         row("… CPU for a message, server", median(ours.server_us), "µs", baseline=median(bare.server_us)),
     ]

@@ -1,6 +1,6 @@
 """VDA 5050: states of robots with missions a second, and how soon a mission shows what its robot's state says.
 
-300 robots over a real Mosquitto, `manage.py gateway` and `manage.py worker`, states of 1.5 to 2 kB. The baseline takes the
+300 robots over a real Mosquitto, `manage.py gateway` and `manage.py worker`, states of about 2 kB. The baseline takes the
 same states with bare paho, parses the JSON and writes where the robot is.
 """
 

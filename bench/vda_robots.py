@@ -1,6 +1,6 @@
 """Small VDA 5050 robots in one process: `python -m bench.vda_robots`, told what to do by lines of JSON on stdin.
 
-They take orders, drive them when told to, and send states of 1.5 to 2 kB with everything that a robot with a mission
+They take orders, drive them when told to, and send states of about 2 kB with everything that a robot with a mission
 says. Replayed, one and the same state goes out again and again from another position.
 """
 
