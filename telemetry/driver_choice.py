@@ -33,10 +33,17 @@ def _known(drivers: tuple[Driver, ...]) -> dict[str, port.Driver]:
 
 def _shown(driver: Driver) -> port.Driver:
     return port.Driver(
-        driver.name, driver.label, driver.transport, driver.address, driver.strict_sequence,
-        tuple(_settings(driver)), msgspec.structs.asdict(driver.timing),
-        partial(wrong, driver), partial(wrong_address, driver), partial(topics, driver),
-    )  # fmt: skip
+        name=driver.name,
+        label=driver.label,
+        transport=driver.transport,
+        address=driver.address,
+        strict_sequence=driver.strict_sequence,
+        settings=tuple(_settings(driver)),
+        timing=msgspec.structs.asdict(driver.timing),
+        wrong=partial(wrong, driver),
+        wrong_address=partial(wrong_address, driver),
+        topics=partial(topics, driver),
+    )
 
 
 def _settings(driver: Driver) -> Iterable[port.Setting]:

@@ -524,8 +524,8 @@ async def test_a_command_that_somebody_left_retained_raises_an_alarm_once(stage,
     assert not stage.gateway._leaving
     for _ in range(3):
         stage.raw(b"{}", part="order", topic="scripted/A9/order", retained=True)
-    for task in list(stage.gateway._leaving):
-        await task
+    [task] = stage.gateway._leaving
+    await task
     found = await ask(lambda: list(Alert.objects.values_list("cause", "robot_id", "text")))
     assert [(cause, robot) for cause, robot, _ in found] == [("retained_command:robot:RB-009", "RB-009")]
     assert "scripted/A9/order" in found[0][2]

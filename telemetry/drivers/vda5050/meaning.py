@@ -53,7 +53,7 @@ def mode(picture: Picture) -> Mode | None:
         return None
     if picture.operating_mode not in AUTOMATIC:
         return "manual"
-    if _stopped(picture) or any(issue.level == "FATAL" for issue in picture.errors):
+    if picture.field_violation or picture.e_stopped or any(issue.level == "FATAL" for issue in picture.errors):
         return "fault"
     if picture.paused:
         return "paused"
@@ -67,7 +67,7 @@ def faults(picture: Picture) -> tuple[Fault, ...] | None:
     if unreadable(picture):
         return None
     found = []
-    if picture.e_stop not in ("", "NONE"):
+    if picture.e_stopped:
         by_itself = picture.e_stop == "AUTOACK"
         ends = "ends by itself" if by_itself else f"{_words(picture.e_stop)}: somebody has to release it"
         found.append(Fault("eStop", f"Emergency stop, {ends}.", not by_itself, "safety"))
@@ -179,10 +179,6 @@ def version(picture: Picture | None, profile: Profile) -> str:
     """Which version we write to it: the profile's, else its own, else 2.0.0."""
     own = picture.version if picture is not None else ""
     return profile.version or (own if _WIRE_VERSION.match(own) else "2.0.0")
-
-
-def _stopped(picture: Picture) -> bool:
-    return picture.field_violation or picture.e_stop not in ("", "NONE")
 
 
 def _open(action: ActionState) -> bool:

@@ -98,6 +98,11 @@ class Picture(Struct, frozen=True, kw_only=True):
     loads: tuple[Load, ...] = ()
     wrong: tuple[Complaint, ...] = ()
 
+    @property
+    def e_stopped(self) -> bool:
+        """Its emergency stop holds it."""
+        return self.e_stop not in ("", "NONE")
+
 
 class Connection(Struct, frozen=True, kw_only=True):
     """`broken` is the last will: its time is of when the link began."""

@@ -67,7 +67,7 @@ def wish(wanted: Wanted, picture: Picture, shown: Progress | None, *, rests: boo
 
 def _begin(order: OrderId, picture: Picture, rests: bool) -> Wish:
     """Only a robot that is idle may be given a new order, and not while its emergency stop is pressed."""
-    if not automatic(picture) or picture.e_stop not in ("", "NONE"):
+    if not automatic(picture) or picture.e_stopped:
         return None
     if picture.battery.charging:
         return StopCharging(order)
