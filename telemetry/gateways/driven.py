@@ -164,7 +164,7 @@ class Talk:
         self._unsent = False  # something of the answer in hand could not leave
         self._offered: frozenset[str] | None = None
         self.topics = asking.topics(robot.driver, robot.spec)
-        self._conversation = robot.driver.converse(robot.spec)
+        self._conversation = self._converse()
 
     # --- what comes
 
@@ -173,6 +173,8 @@ class Talk:
         """A robot that speaks for itself takes the same frame twice for one. What a driver says on its own is said by one
         gateway only: one that was frozen, or is cut off from the database, may be replaced by now, and not know it.
         """
+        if asking.is_left_alone(self.robot.driver):
+            return False
         return self.broker.hears and (self.robot.driver.transport != "mqtt" or self._ours())
 
     def listens(self, topic: str) -> bool:
@@ -227,6 +229,9 @@ class Talk:
     def work(self) -> None:
         """Let the conversation hear the next message."""
         now = self.links.clock()
+        if asking.is_left_alone(self.robot.driver):
+            self._rest(asking.REST_S / 10)
+            return
         if now < self._rests_until or not self._rate.take(now):
             self._rest(max(self._rests_until - now, 1 / self._rate.per_s))
             return
@@ -270,10 +275,13 @@ class Talk:
     def _ask(self, method: str, *args: Any) -> list[Effect]:
         """All effects of a call; none when the driver fails."""
         try:
-            effects = asking.everything(getattr(self._conversation, method)(*args))
+            effects = asking.everything(self.robot.driver, getattr(self._conversation, method), *args)
             if unknown := [type(e).__name__ for e in effects if type(e) not in _DO and type(e) is not contract.Begins]:
                 raise TypeError(f"{unknown[0]} is no effect")
             return effects
+        except TimeoutError:
+            self._forget()  # it was cut short anywhere
+            return []
         except Exception:
             log.exception("the driver %s failed (%s of %s)", self.robot.driver.name, method, self.robot.spec.id)
             metrics.bad("driver")
@@ -463,7 +471,18 @@ class Talk:
 
     def _forget(self) -> None:
         self.link = None
-        self._conversation = self.robot.driver.converse(self.robot.spec)
+        try:
+            self._conversation = self._converse()
+        except Exception as error:
+            log.error(
+                "the driver %s fails: %s goes on with what it had: %r",
+                self.robot.driver.name,
+                self.robot.spec.id,
+                error,
+            )
+
+    def _converse(self) -> contract.Conversation:
+        return asking.in_time(self.robot.driver, partial(self.robot.driver.converse, self.robot.spec))
 
     def end(self) -> None:
         """The robot is not ours any more. What it has said is still stored; what waits to be heard is not."""

@@ -38,6 +38,7 @@ TEND_S = 0.5
 ROBOTS_S = 1.0  # a robot that was retired, or lost its address, is refused within this
 STRANGERS_S = 10.0
 TURN_S = 0.005  # hearing messages, until others have their turn
+TOPICS, LONGEST_TOPIC = 5000, 300  # so many, of so many characters, are remembered with whose they are
 END_S = 0.7  # for what was said to be stored
 
 
@@ -148,7 +149,7 @@ class Gateway:
     def heard(self, message: Incoming) -> None:
         """From the broker: put it in its robot's line."""
         at = timezone.now()
-        theirs = list(asking.whose(self._drivers, message.topic))
+        theirs = self._whose(message.topic)
         for driver, address, part in theirs:
             talk = self._by_address.get((driver.name, address))
             if talk is not None and talk.listens(message.topic):
@@ -162,6 +163,17 @@ class Gateway:
             self.links.knocks.note("", theirs[0][1], MQTT, "", driver=theirs[0][0].name)
         self.broker.ack(message)
         self.broker.drop(message.topic) if message.qos else None
+
+    def _whose(self, topic: str) -> list[tuple[Driver, str, str]]:
+        """What drivers say of a topic; asked once for each, as most come again and again."""
+        known = self._topics.get(topic)
+        if known is None:
+            known = list(asking.whose(self._drivers, topic))
+            if len(self._topics) >= TOPICS:
+                self._topics.clear()
+            if len(topic) <= LONGEST_TOPIC and not any(map(asking.is_left_alone, self._drivers)):
+                self._topics[topic] = known
+        return known
 
     def ready(self, talk: Talk) -> None:
         """It can go on: it gets in line."""
@@ -252,6 +264,8 @@ class Gateway:
         for id in gone:
             self._part(self.talks.pop(id))
         for id in new:
+            if asking.is_left_alone(robots[id].driver):
+                continue
             try:
                 talk = Talk(robots[id], self.links, self.broker, self.ready, self._crowd, self._ours)
             except Exception:
@@ -264,6 +278,7 @@ class Gateway:
             self._commands = {
                 topic: t for t in self.talks.values() for topic in asking.commands(t.robot.driver, t.robot.spec)
             }
+            self._topics = {}
             self._drivers = [registry.get(name) for name in registry.names()]
             self._subscribe()
 

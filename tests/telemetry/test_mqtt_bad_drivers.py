@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 
 import pytest
 from django.utils import timezone
@@ -10,7 +11,7 @@ from fleet import actions
 from fleet.brand_actions import create_brand
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Link
-from telemetry.gateways import asking
+from telemetry.gateways import asking, mqtt
 from telemetry.gateways.broker import Incoming
 from tests.actors import SYSTEM, online
 from tests.telemetry import scripted_driver
@@ -142,6 +143,25 @@ async def test_an_answer_without_end_is_given_up_and_the_next_message_is_heard(t
         assert counts == [0, 0]
 
 
+async def test_topics_that_somebody_makes_up_do_not_fill_the_memory(two_robots, monkeypatch):
+    monkeypatch.setattr(mqtt, "TOPICS", 10)
+    async with on_stage() as stage:
+        for n in range(100):
+            stage.raw(b"x", topic=f"made/up/{n}" + "x" * (n % 2 * 1000))
+        assert len(stage.gateway._topics) <= 10
+        assert max(map(len, stage.gateway._topics), default=0) < 400
+
+
+async def test_a_driver_that_was_left_alone_is_asked_again(two_robots, monkeypatch):
+    async with on_stage() as stage:
+        monkeypatch.setitem(asking._rests_until, "awful", math.inf)
+        stage.raw(b'[["begin"]]', topic="awful/A6/state", part="state")
+        assert stage.talk("RB-666").link is None
+        monkeypatch.delitem(asking._rests_until, "awful")
+        stage.raw(b'[["begin"]]', topic="awful/A6/state", part="state")
+        assert await until(lambda: stage.talk("RB-666").link)
+
+
 async def test_settings_that_a_driver_cannot_bear_cost_its_robots_only(two_robots, monkeypatch):
     def settings(driver, brand, robot):
         if driver.name == "awful":
@@ -163,3 +183,41 @@ async def test_a_robot_of_the_same_name_under_another_prefix_is_not_taken_for_ou
         assert not stage.talk().has_work
         stage.raw(EMPTY_STATE, topic="uagv/v2/KIT/0001/state", part="state")
         assert await until(lambda: stage.talk().link)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(asking, "LONGEST_S", 0.05)
+    yield
+    asking._rests_until.clear()
+
+
+def endless(*_):
+    while True:
+        try:
+            sum(range(1000))
+        except Exception:  # noqa: S112 - so that nothing it can catch stops it
+            continue
+
+
+async def test_a_driver_that_computes_without_end_is_cut_short_and_left_alone(two_robots, monkeypatch, impatient):
+    async with on_stage() as stage:
+        talk, calls = stage.talk("RB-666"), []
+        monkeypatch.setattr(talk._conversation, "hear", lambda *args: calls.append(args) or endless())
+        for _ in range(3):
+            talk.take(Incoming("awful/A6/state", b"[]", 0, False, 0, 1), "state", timezone.now())
+            stage.gateway.ready(talk)
+        await until(lambda: asking.is_left_alone(bad))
+        assert await is_heard(stage)
+        talk.step(timezone.now())
+        assert len(calls) == 1
+        with pytest.raises(ConnectionError):
+            await talk.send("{}")
+
+
+@pytest.mark.parametrize("asked", ["whose", "topics", "commands", "discovery", "converse"])
+async def test_whatever_never_ends_the_others_robots_are_heard(two_robots, monkeypatch, impatient, asked):
+    monkeypatch.setattr(Bad, asked, endless)
+    async with on_stage() as stage:
+        assert await is_heard(stage)
+        assert asking.is_left_alone(bad)
