@@ -5,7 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
-from fleet import actions, drivers
+from fleet import actions, addresses, drivers
 from fleet.actions import Refused
 from fleet.brand_actions import create_brand, edit_brand
 from fleet.decide import Offers
@@ -99,6 +99,15 @@ def test_an_address_belongs_to_one_robot_in_service(site, foreign):
     edit("F-8", address="KIT/0003")
     actions.reinstate_robot("F-7", by=SYSTEM)
     assert Robot.objects.get(pk="F-7").retired_at is None
+
+
+def test_nobody_else_gives_an_address_away_while_its_robot_comes_back(site, foreign, monkeypatch):
+    actions.enrol_robot(id="F-7", name="", site=site, brand=foreign, address="KIT/1", by=SYSTEM)
+    actions.retire_robot("F-7", by=SYSTEM)
+    alone, asked = addresses.alone, []
+    monkeypatch.setattr(addresses, "alone", lambda: asked.append(alone()))
+    actions.reinstate_robot("F-7", by=SYSTEM)
+    assert len(asked) == 1
 
 
 def test_another_drivers_robot_may_be_called_the_same(site, foreign, monkeypatch):

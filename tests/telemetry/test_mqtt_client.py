@@ -6,7 +6,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import MalformedPacket, Properties
 
-from telemetry.gateways.broker import Address
+from telemetry.gateways import broker as module
+from telemetry.gateways.broker import Address, Away, Broker
 from telemetry.gateways.quick_client import QuickClient
 
 
@@ -95,3 +96,30 @@ def test_addresses_of_brokers():
 def test_what_is_wrong_with_an_address_is_said(url):
     with pytest.raises(ValueError, match="MQTT_URL"):
         Address.of(url)
+
+
+# --- what the broker does not take
+
+
+class Stuck:
+    """A client whose broker takes nothing: what is published waits."""
+
+    def __init__(self) -> None:
+        self.published = 0
+
+    def publish(self, topic, payload, qos):
+        self.published += 1
+        return paho.MQTTMessageInfo(self.published)
+
+
+async def test_what_the_broker_does_not_take_is_refused_in_the_end(monkeypatch):
+    monkeypatch.setattr(module, "UNSENT", 3)
+    broker, stuck = Broker(Address.of("mqtt://127.0.0.1:1"), "drover-one", print), Stuck()
+    broker._client, broker.is_connected = stuck, True
+    for _ in range(3):
+        broker.publish("a", b"", 0)
+    with pytest.raises(Away, match="takes nothing more"):
+        broker.publish("a", b"", 0)
+    broker._on_publish(stuck, None, 2, None, None)
+    broker.publish("a", b"", 0)
+    assert stuck.published == 4

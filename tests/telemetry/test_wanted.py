@@ -32,7 +32,7 @@ def test_nothing_is_wanted_of_a_robot_without_mission_and_hold(robot):
     assert wanted([]) == {}
 
 
-def test_a_mission_as_drivers_see_it(dispatched, site):
+def test_a_mission_as_drivers_see_it(dispatched, site, other_site):
     place = Place.objects.get(site=site, name="Dock A")
     nodes = {str(dispatched.robot.brand_id): "N12", "999": "other"}
     site_actions.edit_place(place.pk, name="Dock A", x=1.0, y=2.0, theta=0.5, is_charger=False, nodes=nodes, by=SYSTEM)
@@ -67,6 +67,12 @@ def test_a_stopped_robot_and_a_mission_that_is_to_end(dispatched):
     assert (found.stopped, found.dispatch.paused, found.dispatch.stopping) == (True, True, True)
     actions.release_robot("RB-001", by=SYSTEM)
     assert wanted(["RB-001"])["RB-001"].stopped is False
+
+
+def test_a_mission_that_is_held_up_is_paused_for_its_robot(dispatched):
+    tell(dispatched, facts.Delivered(), facts.Accepted(1), facts.RobotHeld(START))
+    found = wanted(["RB-001"])["RB-001"]
+    assert (found.stopped, found.dispatch.paused) == (False, True)
 
 
 def test_other_holds_are_no_stop_and_what_only_waits_is_not_dispatched(mission):
