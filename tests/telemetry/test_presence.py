@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from fleet.brand_actions import edit_brand
-from fleet.models import Event, Robot
+from fleet.models import Event, Presence, Robot
 from telemetry import snapshots
 from telemetry.models import Link
-from telemetry.presence import DEAF_GRACE_S, DEAF_S, Sweep, judge
+from telemetry.presence import DEAF_GRACE_S, DEAF_S, Sweep, judge, witnessed
 from telemetry.stream import partition_of
 from telemetry.worker import GRACE_S
 from tests.actors import SYSTEM, online
@@ -45,6 +45,27 @@ def settled(worker, clock) -> None:
 def test_the_lines_between_online_suspect_and_offline(silent_s, expected):
     last = None if silent_s is None else NOW - timedelta(seconds=silent_s)
     assert judge(last, NOW, 9, 20) == expected
+
+
+EARLIER, LATER = NOW - timedelta(seconds=1), NOW + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gone", "unanswered", "expected"),
+    [
+        ("online", None, None, "online"),
+        ("online", LATER, None, "suspect"),
+        ("online", EARLIER, None, "online"),
+        ("suspect", LATER, None, "suspect"),
+        ("offline", LATER, None, "offline"),
+        ("online", None, LATER, "offline"),
+        ("suspect", LATER, LATER, "offline"),
+        ("online", None, EARLIER, "online"),
+    ],
+)
+def test_what_witnesses_add_to_what_its_silence_says(verdict, gone, unanswered, expected):
+    """Whatever somebody saw before it was heard again counts for nothing."""
+    assert witnessed(Presence(verdict), NOW, gone, unanswered) == expected
 
 
 def test_a_silent_robot_goes_offline_and_comes_back_with_its_first_word(worker, clock, robot, other_robot, heard):
