@@ -41,7 +41,7 @@ kind("robot.capabilities_told", "Says that it can {can}", "capabilities", notes=
 kind("robot.retired", "Retired", "retired_at")
 kind("robot.reinstated", "Back in service", "retired_at")
 kind("robot.mode_changed", "Now {mode}", f"mode mode_since {_WORD}")
-kind("robot.mode_confirmed", "Still the same", _WORD)
+kind("robot.mode_confirmed", "Says the same mode again", _WORD)
 kind("robot.presence_changed", "Link: {presence}", "presence presence_since", notes="last_received_at")
 _FAULT = f"fault faults mode mode_since {_WORD}"
 kind("robot.faulted", "Fault: {fault}", _FAULT, notes="danger code several", but=(("several", True, "{fault}"),))
