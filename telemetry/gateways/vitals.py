@@ -15,7 +15,7 @@ from telemetry.snapshots import Put
 
 log = logging.getLogger(__name__)
 LIMIT = 5000  # messages that wait; the oldest go first
-AT_ONCE = 200  # per round trip
+AT_ONCE = 500  # per round trip; when more wait, what was superseded goes first
 REST_S = 1.0  # after a failure
 
 Answer = TypeVar("Answer")
@@ -32,11 +32,11 @@ async def uncut(work: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 class Vitals:
-    """A bounded queue of writes. Lossy: what the live Redis does not take is gone."""
+    """A bounded queue of writes. Lossy: what the live Redis does not take is gone, the newest of a robot last."""
 
     def __init__(self, live: redis.asyncio.Redis) -> None:
         self._live = live
-        self._puts: deque[Put] = deque(maxlen=LIMIT)
+        self._puts: deque[Put] = deque()
         self._touches: dict[str, datetime] = {}
         self._hints: dict[str, dict[str, datetime]] = {}
         self._some = asyncio.Event()
@@ -44,8 +44,11 @@ class Vitals:
 
     def put(self, put: Put) -> None:
         """What a lossy message told."""
-        if len(self._puts) == LIMIT:
-            metrics.DROPPED.inc()  # the oldest
+        if len(self._puts) >= LIMIT:
+            self._thin_out()
+        if len(self._puts) >= LIMIT:
+            self._puts.popleft()
+            metrics.DROPPED.inc()
         self._puts.append(put)
         self._some.set()
 
@@ -68,8 +71,18 @@ class Vitals:
             if not (self._puts or self._touches or self._hints):
                 self._some.clear()
 
+    def _thin_out(self) -> None:
+        """One for each robot, the newest laid over what came before it, in the order of who has waited longest."""
+        newest: dict[str, Put] = {}
+        for put in self._puts:
+            known = newest.get(put.robot_id)
+            newest[put.robot_id] = put if known is None else _together(known, put)
+        self._puts = deque(newest.values())
+
     async def step(self) -> bool:
         """One round trip; says whether the live Redis took it."""
+        if len(self._puts) > AT_ONCE:
+            self._thin_out()
         puts = [self._puts.popleft() for _ in range(min(AT_ONCE, len(self._puts)))]
         touches, self._touches = self._touches, {}
         hints, self._hints = self._hints, {}
@@ -82,3 +95,9 @@ class Vitals:
         else:
             self._well = True
         return self._well
+
+
+def _together(one: Put, other: Put) -> Put:
+    """Two messages of a robot as one: the newer number, and its facts where both tell something."""
+    older, newer = sorted((one, other), key=lambda put: (put.session, put.seq))
+    return newer._replace(facts=older.facts | newer.facts)

@@ -59,6 +59,23 @@ async def test_what_waits_too_long_makes_room_for_what_is_new(live, monkeypatch)
     assert list(await snapshots.read(live, names)) == names[2:]
 
 
+async def test_under_load_what_a_robot_has_superseded_goes_first_and_no_fact_of_it_is_lost(live, monkeypatch):
+    monkeypatch.setattr(vitals, "LIMIT", 20)
+    monkeypatch.setattr(vitals, "AT_ONCE", 7)
+    queue, before = Vitals(live), metrics.DROPPED._value.get()
+    queue.put(Put("RB-1", 1, 1, T0, {"place": "Dock A", "battery": 50.0}))
+    queue.put(Put("RB-1", 1, 3, T0, {"battery": 49.0}))
+    queue.put(Put("RB-1", 1, 2, T0, {"battery": 49.5, "speed": 1.0}))  # overtaken
+    for number in range(2, 40):
+        queue.put(put(number, "RB-2"))
+    while queue._puts:
+        assert await queue.step()
+    found = await snapshots.read(live, ["RB-1", "RB-2"])
+    assert (found["RB-1"].place, found["RB-1"].battery, found["RB-1"].speed) == ("Dock A", 49.0, 1.0)
+    assert found["RB-2"].battery == 39.0
+    assert metrics.DROPPED._value.get() == before
+
+
 async def test_a_live_redis_that_is_away_is_said_once_and_the_next_round_goes_on(live, caplog):
     async with redis.asyncio.Redis.from_url("redis://127.0.0.1:1/0") as nobody:
         queue = Vitals(nobody)
