@@ -14,9 +14,9 @@ from django.db import Error as DatabaseError
 
 from telemetry import metrics
 from telemetry.gateways.bodies import Flight, Problem
+from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.links import Links
 from telemetry.gateways.polling import ENDED, HTTP, NO_HELLO, Ended, PolledLink
-from telemetry.gateways.reading import Complaints
 from telemetry.gateways.rows import Holder, Opened, holder_of, open_session, standing_of
 from telemetry.protocol import COME_BACK, REPLACED, UNAUTHORISED
 

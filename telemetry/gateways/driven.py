@@ -25,9 +25,9 @@ from telemetry.drivers import contract
 from telemetry.drivers.contract import Driver, Effect, Heard, Spec, Wanted
 from telemetry.gateways import asking, direct, rows
 from telemetry.gateways.broker import Incoming
+from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.limits import Bucket, too_much
 from telemetry.gateways.links import SILENT_S, Link, Links
-from telemetry.gateways.reading import Complaints
 from telemetry.gateways.rows import Asked
 from telemetry.gateways.soundness import kept, sound, without_tokens
 from telemetry.gateways.spoken import Internal, Receipt, Spoken

@@ -16,10 +16,9 @@ from django.utils import timezone
 from telemetry.gateways import bodies
 from telemetry.gateways.bodies import HungUp, Problem, Receive
 from telemetry.gateways.callers import Caller, Callers, ended
-from telemetry.gateways.knocks import address_of
 from telemetry.gateways.polling import ENDED, Poll
 from telemetry.gateways.posted import Posted
-from telemetry.gateways.reading import bearer_token
+from telemetry.gateways.scopes import address_of, bearer_token
 from telemetry.protocol import REPLACED
 
 log = logging.getLogger(__name__)

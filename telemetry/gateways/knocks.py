@@ -19,7 +19,6 @@ from django.utils import timezone
 
 from fleet.actions import digest_of
 from fleet.models import MAX_ADDRESS, ROBOT_ID, RobotCredential
-from fleet.sessions import client_address
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock
 
@@ -109,12 +108,6 @@ def name_in(raw: bytes | str) -> str:
     except msgspec.MsgspecError:
         return ""
     return name if re.fullmatch(ROBOT_ID, name) else ""
-
-
-def address_of(scope: Any) -> str:
-    """Where an ASGI connection comes from."""
-    forwarded = b",".join(value for name, value in scope["headers"] if name == b"x-forwarded-for")
-    return client_address(forwarded.decode("latin-1"), str((scope.get("client") or [""])[0]))
 
 
 def record(knocks: Iterable[tuple[Stranger, int, datetime]]) -> None:

@@ -16,12 +16,12 @@ from django.utils import timezone
 from telemetry import metrics, protocol
 from telemetry.drivers import native
 from telemetry.gateways import direct
+from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.inbox import Inbox, Message
-from telemetry.gateways.knocks import address_of
 from telemetry.gateways.limits import too_much
 from telemetry.gateways.links import GATEWAY, Link, Links
-from telemetry.gateways.reading import Complaints, bearer_token
 from telemetry.gateways.rows import Holder, holder_of, open_session
+from telemetry.gateways.scopes import address_of, bearer_token
 from telemetry.protocol import Ack, Bad, Hello, Up
 from telemetry.snapshots import Put
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.polling import PolledLink
-from telemetry.gateways.reading import Complaints
 from telemetry.gateways.rows import OpenCommand
 from telemetry.protocol import REPLACED, Bad
 from tests.telemetry.test_links import ONE

@@ -1,21 +1,12 @@
-"""Who calls, and what is logged of bad input that it sends."""
+"""What is logged of bad input that a robot sends."""
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from telemetry.protocol import Bad
 
 log = logging.getLogger(__name__)
 COMPLAIN_S = 10.0  # bad messages of one robot are logged this often; all are counted
-
-
-def bearer_token(scope: Mapping[str, Any]) -> str:
-    """From the headers of an ASGI scope; empty when there is none."""
-    for name, value in scope["headers"]:
-        if name == b"authorization" and value[:7].lower() == b"bearer ":
-            return str(value[7:].decode("latin-1").strip())
-    return ""
 
 
 class Complaints:
