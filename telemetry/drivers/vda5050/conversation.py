@@ -111,7 +111,10 @@ class Talk:
             yield picture
             return
         yield from picture.wrong
+        is_first = known.picture is None
         known.picture, known.heard_at = picture, message.at
+        if is_first:
+            self._orders.recall(picture)
         facts = meaning.telemetry(picture.position, picture.velocity, picture.battery, plan.place(picture))
         if picture.at is not None:
             facts["skew_s"] = round((picture.at - message.at).total_seconds(), 1)

@@ -7,9 +7,10 @@ from uuid import UUID
 from telemetry.drivers.contract import Command, Complaint, Delivered, Dispatch, Effect, Wanted
 from telemetry.drivers.vda5050 import meaning, plan, receipts, wishes
 from telemetry.drivers.vda5050.errands import Errands, Tries
-from telemetry.drivers.vda5050.ids import OrderId, named
+from telemetry.drivers.vda5050.ids import OrderId, named, parse
 from telemetry.drivers.vda5050.known import Known
 from telemetry.drivers.vda5050.messages import Order
+from telemetry.drivers.vda5050.picture import Picture
 from telemetry.drivers.vda5050.receipts import Progress, Says
 from telemetry.drivers.vda5050.standing import idle
 from telemetry.drivers.vda5050.wishes import End, Give, StopCharging
@@ -35,6 +36,12 @@ class Orders:
         self._waiting: dict[UUID, Command] = {}
         self.cut: set[str] = set()
         self.resuming = False
+
+    def recall(self, picture: Picture) -> None:
+        """An order that was ended for a stop before this conversation began: its cancel still stands in the robot's state."""
+        order = parse(picture.order_id)
+        if order is not None and self.ends(order)[1] in picture.actions:
+            self.cut.add(picture.order_id)
 
     def told(self, command: Command, now: datetime) -> None:
         """To begin, to try a step again, to skip one: what it comes to is read off what the site wants.

@@ -156,6 +156,31 @@ def test_a_stop_that_a_pause_does_not_bring_about_ends_the_order(profile, habits
     assert [o["orderId"] for o in stage.orders][-1].endswith(".3.1"), "from the step where it was"
 
 
+@pytest.mark.parametrize("restarts_at", ["while it stops", "when it stands", "after the release"])
+@pytest.mark.parametrize("profile", [{}, {"pause_supported": False}])
+def test_a_stop_that_ended_the_order_survives_a_restart_of_the_gateway(restarts_at, profile):
+    """That it was ended for people stands in the robot's own state: the mission waits, and goes on when it is resumed."""
+    steps = (drive("A"), drive("B"), drive("C"))
+    stage = on_its_way(*steps, habits=("never_pauses",), profile=Profile(**profile))
+    stage.robot.drive_s = 30
+    stage.run_until(lambda s: "completed 2" in s.words).run(1)
+    stage.stop()
+    for now, seconds in (("while it stops", 1), ("when it stands", 8), ("after the release", 5)):
+        if now == "after the release":
+            stage.release()
+        stage.run(seconds)
+        if now == restarts_at:
+            stage.restart_driver()
+            stage.robot.tell()
+    stage.run(10)
+    assert "resumed" not in stage.words
+    assert stage.robot.resting, "nobody has told it to drive"
+    stage.robot.drive_s = 3
+    stage.resume()
+    stage.to_the_end()
+    assert stage.words[-3:] == ["resumed", "completed 3", "finished"]
+
+
 def test_what_was_begun_when_its_order_had_to_be_ended_has_failed():
     stage = picking(drive("A"), pick("B", failure_retries=1), drop("C"), habits=("never_pauses",))
     stage.robot.acting = stage.robot.acting[0], stage.now + timedelta(seconds=30)
