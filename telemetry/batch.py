@@ -102,7 +102,7 @@ def apply(
     return {
         UUID(str(m.up.data["reply_to"]))
         for m in messages
-        if m.up and m.up.type == "robot.state" and m.up.data["reply_to"]
+        if m.up and not m.reason and m.up.type == "robot.state" and m.up.data["reply_to"]
     }
 
 

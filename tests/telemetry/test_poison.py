@@ -1,12 +1,14 @@
 """A message that cannot be applied costs nobody else anything and ends, in words, in the dead letters."""
 
+from uuid import uuid4
+
 import psycopg
 import pytest
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 
 from fleet.commit import Conflict
 from missions.models import DeadLetter, Mission
-from telemetry import batch, stream, translate
+from telemetry import batch, protocol, stream, translate
 from telemetry.failures import Blame, blame
 from telemetry.models import FailedTry, ProcessedMessage
 from telemetry.partitions import Lost
@@ -39,6 +41,19 @@ def same_partition(*, other_than: str) -> str:
     return next(
         f"RX-{n}" for n in range(1000) if stream.partition_of(f"RX-{n}") == stream.partition_of(other_than)
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [name for name, row in protocol.TYPES.items() if row.channel == "critical"])
+@pytest.mark.parametrize("data", [{}, {"mode": "odd"}, {"reply_to": 7}])
+def test_a_message_with_wrong_data_is_dead_at_once_and_fails_nothing(worker, clock, dispatched, caplog, kind, data):
+    of = {"mission": str(uuid4()), "dispatch_no": 1, "step": 1, "attempt": 1}
+    say(message("RB-001", kind, 1, data=data) | of)
+    work(worker, clock)
+    say(message("RB-001", "robot.state", 2, data={"mode": "idle"}))
+    work(worker, clock)
+    assert not [record for record in caplog.records if record.exc_info]
+    assert not FailedTry.objects.exists()
+    assert ProcessedMessage.objects.count() == 2
 
 
 def test_a_poisonous_message_is_a_dead_letter_after_its_tries(worker, clock, dispatched, durable, poisonous, caplog):
