@@ -103,11 +103,15 @@ class Heard(Struct, frozen=True, kw_only=True):
 
 
 class Send(Struct, frozen=True, kw_only=True):
-    """A message to the robot. Never retained."""
+    """A message to the robot. Never retained.
+
+    `asks`: it only asks how the robot stands, so it may go out before anything was heard of it.
+    """
 
     topic: str
     payload: bytes
     qos: Literal[0, 1] = 0
+    asks: bool = False
 
 
 class Say(Struct, frozen=True, kw_only=True):

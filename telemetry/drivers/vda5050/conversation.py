@@ -51,6 +51,7 @@ class Talk:
         self._silence = Silence(self._known, self._errands)
         self._flow = Flow(self._known.profile.max_states_per_s)
         self._began = self._has_factsheet = False
+        self._called = ""  # id of the question whether it is there
 
     def begun(self, session: int, applied: dict[int, int], now: datetime) -> Iterator[Effect]:
         known = self._known
@@ -86,15 +87,24 @@ class Talk:
     def step(self, wanted: Wanted, now: datetime) -> Iterator[Effect]:
         for message in self._flow.waiting(now):
             yield from self._take_state(message, wanted)
+        if not self._began:
+            yield from self._call(now)
         yield from self._silence.step(now)
         yield from self._look(wanted, now)
         yield from self._mouth.step(now)
+
+    def _call(self, now: datetime) -> Iterator[Effect]:
+        """One that stands may say nothing for half a minute, and until it speaks it can be sent no stop: ask for its state."""
+        self._called = self._called or str(named(self._known.id, now.isoformat(), "call"))
+        self._errands.add("stateRequest", self._called, now)
+        yield from self._errands.step(now)
 
     # --- what it says
 
     def _alive(self, at: datetime) -> Iterator[Effect]:
         if not self._began:
             self._began = True
+            self._errands.drop("stateRequest")
             yield Begins()
         self._known.gone = False
         self._silence.heard(at)

@@ -11,6 +11,8 @@ from telemetry.drivers.vda5050.standing import idle
 
 _UINT32 = 2**32
 
+_QUESTIONS = ("stateRequest", "factsheetRequest")
+
 
 class Known:
     """`picture`: its newest live state, heard at `heard_at`; None: nothing was heard, so nothing is sent."""
@@ -40,7 +42,7 @@ class Known:
         """One a message: what is wrong with one costs no other."""
         header = self._header("instantActions", now)
         payload = writing.instant_actions(header, [action], self.profile)
-        return Send(topic=self._topic("instantActions"), payload=payload)
+        return Send(topic=self._topic("instantActions"), payload=payload, asks=action.type in _QUESTIONS)
 
     def rests(self, *cancels: str) -> bool:
         """Its order is over: it is idle, or says that one of these cancels is done and does nothing any more."""

@@ -1,5 +1,6 @@
 """What the robot's messages say of its link, what its silence says, and what becomes of one that talks too much."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -94,6 +95,21 @@ def test_a_link_begins_with_the_first_live_message_and_asks_for_what_is_not_know
     asked = [b"stateRequest" in s.payload or b"factsheetRequest" in s.payload for s in sends(effects)]
     assert asked == [True, True]
     assert Begins() not in ear.hear("state", STATE, 1)
+
+
+def test_one_that_nobody_has_heard_yet_is_asked_a_few_times_how_it_stands():
+    """After a restart of the gateway a robot that stands may be silent, and could be sent no stop."""
+    ear = Ear()
+    asked = {second: sent for second in range(60) if (sent := sends(ear.step(second)))}
+    assert list(asked) == [0, 2, 6, 14, 22]
+    assert all(b"stateRequest" in send.payload and send.asks for sent in asked.values() for send in sent)
+    ear = Ear()
+    [call] = sends(ear.step(0))
+    ear.hear("state", STATE, 1)
+    name = re.search(rb'"actionId":"([^"]+)"', call.payload)[1]
+    later = [send for second in range(2, 29) for send in sends(ear.step(second))]
+    assert later  # what it asks once it knows the robot
+    assert not any(name in send.payload for send in later)
 
 
 def test_a_last_will_begins_nothing():
