@@ -111,6 +111,7 @@ class GatewayProcess(models.Model):
     name = models.CharField(primary_key=True, max_length=80)
     process = models.CharField(max_length=120, db_default="", help_text="host:pid and a number of chance.")
     trouble = models.CharField(max_length=500, db_default="", help_text="Why it hears no robot; empty when it does.")
+    shares = models.BooleanField(db_default=True, help_text="It gets robots: it hears them, or nobody does.")
     started_at = models.DateTimeField()
     until = models.DateTimeField()
     backend = models.IntegerField(default=0, help_text="Process id of its session in PostgreSQL.")

@@ -22,10 +22,10 @@ TEND_S = 0.3  # how often an owner renews, and how soon it sees that another was
 FORGET_S = 3600  # a worker that ended without a word stays listed this long
 
 
-def _living_in(processes: str) -> str:
+def _living_in(processes: str, able: str = "TRUE") -> str:
     return (
         f"{processes} w JOIN pg_stat_activity a ON a.pid = w.backend AND a.backend_start = w.backend_start"
-        " AND w.until > clock_timestamp()"
+        f" AND w.until > clock_timestamp() AND {able}"
     )
 
 
@@ -74,10 +74,11 @@ class Partitions:
 
     def __init__(
         self, owner: str, count: int, *, lease_s: float = LEASE_S,
-        partitions: str = "telemetry_partition", processes: str = "telemetry_workerprocess",
+        partitions: str = "telemetry_partition", processes: str = "telemetry_workerprocess", able: str = "TRUE",
     ) -> None:  # fmt: skip
+        """`able`: which of the processes (`w`) that live get any, as SQL."""
         self.owner = owner
-        self._partitions, self._processes, self._living = partitions, processes, _living_in(processes)
+        self._partitions, self._processes, self._living = partitions, processes, _living_in(processes, able)
         self.count = count
         self.lease_s = lease_s
         self.fences: dict[int, int] = {}  # partition → fence, of what we own
@@ -116,6 +117,8 @@ class Partitions:
         cursor.execute(
             f"DELETE FROM {self._processes} WHERE until < clock_timestamp() - %s * interval '1 second'", [FORGET_S]
         )
+        if self.owner not in living:
+            return 0
         return self.count // len(living) + (living.index(self.owner) < self.count % len(living))
 
     def _renew(self, cursor: Any) -> dict[int, int]:

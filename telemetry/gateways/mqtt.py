@@ -100,6 +100,7 @@ class Gateway:
         self._commands: dict[str, Talk] = {}
         self._told_retained: dict[str, float] = {}
         self._next: dict[str, float] = {}
+        self._heard_at = clock()  # when the broker was there, or we began
         self._ours_until = -math.inf  # by our clock: then another gateway may take our robots
         self._tasks: list[asyncio.Task[None]] = []
         self._leaving: set[asyncio.Task[None]] = set()
@@ -232,7 +233,8 @@ class Gateway:
         now = self.clock()
         before = self.share.mine
         trouble = "" if self.broker.hears else self.broker.why or "the broker does not answer"
-        mine = await self._rows.ask(self.share.tend, trouble)
+        self._heard_at = now if self.broker.hears else self._heard_at
+        mine = await self._rows.ask(self.share.tend, trouble, now - self._heard_at)
         self._ours_until = now + self.share.lease_s
         if mine != before:
             log.info("%s has the robots of partitions %s", self.name, sorted(mine))

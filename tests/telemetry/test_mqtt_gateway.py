@@ -514,7 +514,7 @@ async def test_strangers_are_looked_for_where_a_driver_expects_them_also_before_
 async def test_of_several_gateways_one_looks_for_strangers(stage, monkeypatch):
     assert "scripted/+/state" in stage.broker.filters
     for partitions, looks in [({3}, False), ({0, 3}, True)]:
-        monkeypatch.setattr(stage.gateway.share, "tend", lambda trouble, has=partitions: frozenset(has))
+        monkeypatch.setattr(stage.gateway.share, "tend", lambda *_, has=partitions: frozenset(has))
         stage.gateway._next.clear()
         await stage.gateway._tend()
         assert ("scripted/+/state" in stage.broker.filters) is looks

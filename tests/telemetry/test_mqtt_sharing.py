@@ -85,3 +85,21 @@ def test_why_it_hears_no_robot_is_there_for_all_to_read():
 )
 def test_the_client_id_is_stable_and_fit_for_a_topic(instance, name):
     assert name_of(instance) == name
+
+
+def test_a_gateway_that_has_long_heard_no_robot_gets_none_while_another_does():
+    """A wrong password at one of them costs no robot its stop."""
+    a, b = two()
+    assert b.tend("the broker does not let us in", 9.9) == {2, 3}, "a broker that restarts is back by then"
+    assert b.tend("the broker does not let us in", 10.0) == set()
+    assert a.tend() == {0, 1, 2, 3}
+    assert GatewayProcess.objects.get(name="drover-b").trouble == "the broker does not let us in"
+    b.tend()  # it is let in
+    a.tend()
+    assert (a.tend(), b.tend()) == ({0, 1}, {2, 3})
+
+
+def test_while_nobody_hears_the_broker_all_keep_their_robots():
+    a, b = two()
+    for deaf_s in (0.5, 9.5, 10.5, 60.0):
+        assert (a.tend("away", deaf_s), b.tend("away", deaf_s)) == ({0, 1}, {2, 3})
