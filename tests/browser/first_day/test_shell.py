@@ -84,6 +84,6 @@ def test_a_robot_that_does_not_show_up(day):
     finally:
         os.killpg(robot.pid, signal.SIGTERM)
         robot.communicate(timeout=10)
-    assert re.search(r"RB-960 from 127\.0\.0\.1 with a token that we do not know", status), status
+    assert re.search(r"RB-960 from 127\.0\.0\.1: a token that we do not know", status), status
     assert json.loads(ready)["missing"] == {}, "it is not the site"
     assert int(re.search(r"^drover_unauthorised_total (\d+)", figures, re.M)[1]) >= 1
