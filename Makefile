@@ -29,8 +29,7 @@ test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in 
 	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(FOREIGN) $(KILLED))
 
 test-processes: $(VENV)/dev.stamp
-	@$(PY) -m pytest -q -n 3 --dist loadfile $(WAITING)
-	@$(PY) -m pytest -q -n 2 --dist loadfile $(FOREIGN)
+	@$(PY) -m pytest -q -n 4 --dist loadfile $(FOREIGN) $(WAITING)
 	@$(PY) -m pytest -q -n 2 $(SEEDED)
 	@$(PY) -m pytest -q -n 2 --dist loadfile $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(PROVEN))
 
