@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from fleet import foreign
 from fleet.tether import tied
 from tests.tools import tool
 
@@ -22,7 +23,7 @@ class Mosquitto:
 
     def __init__(self, folder: Path, *conf: str, listener: tuple[str, ...] = ()) -> None:
         self.folder, self.port = folder, free_port()
-        self.program = os.environ.get("MOSQUITTO") or tool("mosquitto", "/usr/sbin/mosquitto")
+        self.program = foreign.program("mosquitto") or tool("mosquitto")
         folder.mkdir(parents=True, exist_ok=True)
         lines = [
             f"listener {self.port} 127.0.0.1", *listener, *(conf or ("allow_anonymous true",)), "persistence true",

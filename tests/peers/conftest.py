@@ -1,7 +1,6 @@
 """A real broker, and robots that were written by others; Node and Mosquitto come from the machine (tests/tools.py)."""
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,11 +10,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from fleet import foreign
 from fleet.tether import tied
 from telemetry.simulator import foreign_robots
 from tests.chaos.conftest import environment, manage, start_worker, web  # noqa: F401
 from tests.eventually import eventually
+from tests.peers.brokers import Mosquitto
 from tests.peers.cable import Cable
 from tests.tools import tool
 
@@ -60,21 +59,10 @@ class Process:
 
 
 @pytest.fixture
-def broker(tmp_path) -> Iterator[Process]:
-    """Mosquitto on a port of its own: `broker.url`. A restart forgets nothing that it has to keep."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    settings = tmp_path / "mosquitto.conf"
-    settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 100\n")
-    program = foreign.program("mosquitto") or tool("mosquitto")
-    broker = Process(
-        [program, "-c", str(settings)], tmp_path / "mosquitto.log",
-        lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None,
-    )  # fmt: skip
-    broker.port, broker.url = port, f"mqtt://127.0.0.1:{port}"
-    broker.start()
-    yield broker
-    broker.kill()
+def broker(tmp_path) -> Iterator[Mosquitto]:
+    """On a port of its own. A restart forgets nothing that it has to keep."""
+    with Mosquitto(tmp_path / "broker") as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -291,7 +291,7 @@ def test_the_gateway_is_restarted_on_the_way(hall, gateway, travelling):
 
 
 def test_the_broker_is_restarted_on_the_way(hall, broker, travelling):
-    broker.end()
+    broker.stop()
     time.sleep(2)
     broker.start()
     arrive(travelling)

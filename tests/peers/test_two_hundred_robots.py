@@ -94,7 +94,7 @@ def test_they_come_back_and_lose_no_mission(hall, native_robots, foreign_hundred
     gateway.start()
     after_kill = until(back, BACK_S, "all are back after the gateway was killed")
     at_the_restart = under_way(drafted)
-    broker.end()
+    broker.stop()
     time.sleep(BROKER_AWAY_S)
     back = Back(everybody)
     broker.start()
