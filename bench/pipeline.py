@@ -30,7 +30,7 @@ from missions import actions
 from missions.models import Mission
 from telemetry import stream
 from telemetry.models import ProcessedMessage
-from telemetry.worker import BATCH, Worker, prepare, settle
+from telemetry.worker.loop import BATCH, Worker, prepare, settle
 
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:

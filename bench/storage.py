@@ -25,9 +25,9 @@ from bench.pipeline import Drover
 from bench.report import Row, machine, row
 from fleet.models import Command
 from telemetry import protocol, stream
+from telemetry.keeping.tidying import MESSAGES, Tidying
 from telemetry.models import ProcessedMessage, Watermark
-from telemetry.tidying import MESSAGES, Tidying
-from telemetry.worker import Worker
+from telemetry.worker.loop import Worker
 
 TOP = 6  # tables that have a line of their own
 LATER = timedelta(days=400)  # everything that has an age is old by then

@@ -81,8 +81,9 @@ def main(name: str, share: int) -> None:
     from django.db import connection
     from django.db.backends.signals import connection_created
 
-    from telemetry import batch, clocks
-    from telemetry.worker import Worker, prepare, settle
+    from telemetry import clocks
+    from telemetry.worker import batch
+    from telemetry.worker.loop import Worker, prepare, settle
 
     connection_created.connect(prepare, dispatch_uid="worker.prepare")
     worker = Worker(name=name)

@@ -15,7 +15,7 @@ os.environ.setdefault("DROVER_DATABASE_POOL", "40")  # before the settings are r
 http = get_asgi_application()  # before any consumer is imported
 
 from fleet import patience, startup  # noqa: E402
-from telemetry.gateways.http import PREFIX, robot_http  # noqa: E402
+from telemetry.gateways.http.requests import PREFIX, robot_http  # noqa: E402
 from telemetry.gateways.ws import robot_socket  # noqa: E402
 from telemetry.live.consumer import live_page  # noqa: E402
 

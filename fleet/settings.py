@@ -186,7 +186,7 @@ PARTITIONS = number("DROVER_PARTITIONS", 8)  # streams in:{0..P-1}; drain them b
 MQTT_URL = env("MQTT_URL", "")  # mqtt://user:password@host:1883, or mqtts://…?ca=file
 GATEWAY = env("DROVER_GATEWAY", "") or socket.gethostname()  # this gateway's name among all that share a broker
 
-# What is deleted after how many days (telemetry/keeping.py says what that is). The history is never deleted
+# What is deleted after how many days (telemetry/keeping/rules.py says what that is). The history is never deleted
 KEEP_DAYS = {
     "messages": number("DROVER_KEEP_MESSAGES_DAYS", 30),  # longer than any robot may be away with what it said
     "commands": number("DROVER_KEEP_COMMANDS_DAYS", 90),
@@ -283,7 +283,7 @@ SESSION_COOKIE_NAME = env(
     "SESSION_COOKIE_NAME", f"drover_session_{PORT}"
 )  # two copies on one host do not log each other out
 CSRF_COOKIE_NAME = env("CSRF_COOKIE_NAME", f"drover_csrf_{PORT}")
-CSRF_FAILURE_VIEW = "telemetry.views.not_this_page"
+CSRF_FAILURE_VIEW = "telemetry.pages.fleet_page.not_this_page"
 HTTPS = flag("DROVER_HTTPS")  # behind a proxy that ends TLS
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True

@@ -4,8 +4,8 @@ from django.contrib import admin
 from django.urls import include, path
 
 from fleet import account
-from telemetry import health, scrape
 from telemetry.api import api, nowhere
+from telemetry.watching import health, scrape
 
 urlpatterns = [
     path("healthz", health.healthz),
@@ -20,4 +20,4 @@ urlpatterns = [
     path("api/<path:path>", nowhere),
     path("", include("telemetry.urls")),
 ]
-handler400 = "telemetry.views.not_understood"
+handler400 = "telemetry.pages.fleet_page.not_understood"

@@ -15,9 +15,10 @@ class TelemetryConfig(AppConfig):
         from fleet.models import Robot
         from missions import letter_actions
         from missions.models import Direction
-        from telemetry import driver_choice, evidence, irregular, metrics, snapshots
+        from telemetry import driver_choice, irregular, metrics, snapshots
         from telemetry.live import dirty, revocation
         from telemetry.out import undelivered, webhook_rules  # noqa: F401  (the rules add to the catalogue)
+        from telemetry.pages import evidence
 
         live.source = snapshots.facts
         drivers.source = driver_choice.known

@@ -69,7 +69,7 @@ def living() -> int:
 class Partitions:
     """The partitions of one worker. `tend` every `TEND_S`, between batches; `release` at the end.
 
-    Gateways share robots out in the same way, in tables of their own (telemetry/gateways/sharing.py).
+    Gateways share robots out in the same way, in tables of their own (telemetry/gateways/mqtt/sharing.py).
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 
 from fleet.models import ROBOT_ID
 from fleet.sign_in import SignInForm
-from telemetry import connecting, inspector, views
+from telemetry.pages import connecting, fleet_page, inspector
 
 page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -19,25 +19,33 @@ urlpatterns = [
         name="login",
     ),
     path("logout/", require_POST(LogoutView.as_view(next_page="login")), name="logout"),
-    path("fleet/", views.fleet, name="fleet"),
-    *(path(f"fleet/{verb}", views.robots_action, {"verb": verb}, name=f"robots-{verb}") for verb in views.MANY_VERBS),
+    path("fleet/", fleet_page.fleet, name="fleet"),
+    *(
+        path(f"fleet/{verb}", fleet_page.robots_action, {"verb": verb}, name=f"robots-{verb}")
+        for verb in fleet_page.MANY_VERBS
+    ),
     re_path(rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/messages\Z", inspector.messages, name="robot-messages"),
     re_path(rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/connection\Z", connecting.connection, name="robot-connection"),
     *(
         re_path(
             rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/{verb}\Z",
-            views.robot_action,
+            fleet_page.robot_action,
             {"verb": verb},
             name=f"robot-{verb}",
         )
-        for verb in views.ROBOT_VERBS
+        for verb in fleet_page.ROBOT_VERBS
     ),
     *(
-        path(f"fleet/missions/<uuid:mission_id>/{verb}", views.mission_action, {"verb": verb}, name=f"mission-{verb}")
-        for verb in views.MISSION_VERBS
+        path(
+            f"fleet/missions/<uuid:mission_id>/{verb}",
+            fleet_page.mission_action,
+            {"verb": verb},
+            name=f"mission-{verb}",
+        )
+        for verb in fleet_page.MISSION_VERBS
     ),
     *(
-        path(f"fleet/alerts/<int:alert_id>/{verb}", views.alert_action, {"verb": verb}, name=f"alert-{verb}")
-        for verb in views.ALERT_VERBS
+        path(f"fleet/alerts/<int:alert_id>/{verb}", fleet_page.alert_action, {"verb": verb}, name=f"alert-{verb}")
+        for verb in fleet_page.ALERT_VERBS
     ),
 ]

@@ -34,6 +34,6 @@ def apply(up: Up, received_at: datetime) -> None:
 
 
 def _known(up: Up) -> bool:
-    """Was it applied before? Its row may be deleted already (as `telemetry.batch` sees it)."""
+    """Was it applied before? Its row may be deleted already (as `telemetry.worker.batch` sees it)."""
     forgotten = Watermark.objects.filter(robot=up.robot, session=up.session, forgotten_seq__gte=up.seq)
     return ProcessedMessage.objects.filter(robot_id=up.robot, msg_id=up.msg_id).exists() or forgotten.exists()

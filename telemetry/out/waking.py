@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from telemetry.failures import Blame, blame
-from telemetry.relay import OUT
+from telemetry.out.relay import OUT
 
 LOOK_S = 2.0
 BLOCK_MS = 1000

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import template
 
-from telemetry import overview
+from telemetry.pages import overview
 
 register = template.Library()
 

@@ -289,7 +289,7 @@ LINES = {
 for path, model in MODELS.items():
     LINES = lines_of(path, model) | LINES  # a line of its own counts more
 
-ROBOT_HTTP = {  # served beside Django (telemetry/gateways/http.py): address → method that a robot's token opens
+ROBOT_HTTP = {  # served beside Django (telemetry/gateways/http/requests.py): address → method that a robot's token opens
     "/robot/v1/events": "POST",
     "/robot/v1/commands": "GET",
     "/robot/v1/commands/ack": "POST",

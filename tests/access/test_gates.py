@@ -22,8 +22,8 @@ from fleet.asgi import application
 from fleet.models import Membership
 from fleet.people import grant_access
 from telemetry import snapshots
-from telemetry.gateways import http
-from telemetry.gateways.callers import Callers
+from telemetry.gateways.http import requests
+from telemetry.gateways.http.callers import Callers
 from telemetry.live import hub, revocation
 from tests.access import table
 from tests.access.world import World
@@ -81,7 +81,7 @@ async def test_everybody_meets_the_sockets_of_the_table(doors):
 
 
 async def test_everybody_meets_the_robots_addresses_of_the_table(doors):
-    assert {path: next(iter(methods)) for path, methods in http.ROUTES.items()} == table.ROBOT_HTTP
+    assert {path: next(iter(methods)) for path, methods in requests.ROUTES.items()} == table.ROBOT_HTTP
     wrong = []
     for path, method in table.ROBOT_HTTP.items():
         for name, headers in doors.items():

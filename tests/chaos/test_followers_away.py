@@ -14,8 +14,7 @@ from django.utils import timezone
 from fleet import triggers
 from fleet.models import Event, Outbox
 from missions.models import DeadLetter
-from telemetry import relay
-from telemetry.out import statistics, wanted, webhooks
+from telemetry.out import relay, statistics, wanted, webhooks
 from telemetry.out.group import Follow
 from telemetry.out.models import Follower, Sending, Tally
 from tests.actors import SYSTEM

@@ -166,7 +166,7 @@ def test_history_of_one_aggregate_can_be_found_and_read(client, auditor, supervi
 
 
 def test_the_start_page_counts_what_the_user_may_see(client, supervisor, outsider, robot, other_robot, mission):
-    from telemetry.overview import overview
+    from telemetry.pages.overview import overview
 
     actions.stop_robot("RB-001", by=by_user(supervisor), why="aisle")
     client.force_login(supervisor)
@@ -180,7 +180,7 @@ def test_the_start_page_counts_what_the_user_may_see(client, supervisor, outside
 
 
 def test_what_waits_for_a_person_links_to_a_list_of_just_that(client, admin_person, robot, other_robot, mission):
-    from telemetry.overview import overview
+    from telemetry.pages.overview import overview
 
     by = by_user(admin_person)
     actions.set_maintenance("RB-001", why="wheel", by=by)

@@ -11,10 +11,10 @@ from fleet import alerts
 from fleet import decide as words
 from fleet.models import Alert, Event, Silence
 from missions.ledger import Ledger
-from telemetry import batch
 from telemetry.models import Partition
 from telemetry.partitions import Partitions
 from telemetry.stream import Entry, partition_of
+from telemetry.worker import batch
 from tests.actors import START, SYSTEM
 
 pytestmark = pytest.mark.django_db

@@ -14,8 +14,8 @@ from fleet.actions import robot_of_token
 from fleet.brand_actions import create_brand
 from fleet.models import Event, Robot, RobotCredential
 from telemetry import snapshots
-from telemetry.connecting import standing
 from telemetry.gateways.knocks import Stranger, record
+from telemetry.pages.connecting import standing
 from tests.actors import SYSTEM, online
 
 ROBOT = "/admin/fleet/robot/RB-001/"

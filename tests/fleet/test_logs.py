@@ -13,7 +13,7 @@ from django.urls import reverse
 from fleet import logs
 from fleet.history import by_user
 from fleet.models import Event
-from telemetry import health
+from telemetry.watching import health
 
 
 def written(formatter: logging.Formatter, message: str, *args: object, exc_info=None) -> str:

@@ -13,7 +13,7 @@ from fleet.history import by_user
 from fleet.models import Event, Hold, Robot
 from missions import actions as missions
 from missions.ledger import Ledger
-from telemetry.worker import GRACE_S
+from telemetry.worker.loop import GRACE_S
 from tests.actors import STEPS, SYSTEM
 from tests.telemetry.conftest import clock, durable, worker  # noqa: F401
 from tests.telemetry.robots_talk import work

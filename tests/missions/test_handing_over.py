@@ -214,7 +214,7 @@ def worker_queue(db):
     """One look of the worker's queue at every partition, or at all but one."""
     from fleet.settings import PARTITIONS
     from telemetry.models import Partition
-    from telemetry.queueing import Queue
+    from telemetry.worker.queueing import Queue
 
     queue, tick = Queue(), iter(range(100, 10_000, 10))
     for number in range(PARTITIONS):

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from telemetry import protocol
-from telemetry.gateways.broker import Address, Broker, Incoming
-from telemetry.gateways.mqtt import Gateway, serve
+from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
+from telemetry.gateways.mqtt.gateway import Gateway, serve
 from tests.eventually import eventually_async
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from telemetry.gateways.broker import Address, Away, Broker, Incoming
+from telemetry.gateways.mqtt.broker import Address, Away, Broker, Incoming
 from telemetry.protocol import HEARTBEAT_S
 from telemetry.simulator import robot as simulated
 from telemetry.simulator.link import SILENT_S, Link, LinkLost

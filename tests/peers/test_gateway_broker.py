@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from telemetry.gateways import broker as module
-from telemetry.gateways.broker import Address, Broker, Incoming
+from telemetry.gateways.mqtt import broker as module
+from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
 from tests.eventually import eventually_async
 from tests.peers.brokers import Mosquitto
 from tests.tools import tool

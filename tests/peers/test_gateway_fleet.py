@@ -12,7 +12,7 @@ from fleet import actions
 from fleet.models import Event, Robot
 from telemetry import snapshots
 from telemetry.gateways.rows import Rows
-from telemetry.worker import Worker
+from telemetry.worker.loop import Worker
 from tests.actors import SYSTEM
 from tests.eventually import eventually_async
 from tests.peers.brokers import Mosquitto

@@ -149,7 +149,7 @@ def test_logs_are_json_and_no_secret_is_in_them(copy):
     for secret in secrets:
         assert secret not in everything
     objects = [json.loads(line) for line in lines if line.startswith("{")]
-    assert any(entry["logger"] == "telemetry.worker" for entry in objects)
+    assert any(entry["logger"] == "telemetry.worker.loop" for entry in objects)
     assert all({"time", "level", "logger", "message"} <= entry.keys() for entry in objects)
 
 

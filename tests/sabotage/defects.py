@@ -18,12 +18,12 @@ def one(name: str, file: str, old: str, new: str, test: str) -> Defect:
 
 DEFECTS = (
     one(
-        "no (robot, msg_id) row", "telemetry/batch.py",
+        "no (robot, msg_id) row", "telemetry/worker/batch.py",
         "[now, *rows.arrays(remembered, 6)]", "[now, *rows.arrays(remembered[:0], 6)]",
         "tests/telemetry/test_worker.py::test_a_resend_after_the_window_has_no_second_effect",
     ),
     one(
-        "acknowledged before the commit", "telemetry/worker.py",
+        "acknowledged before the commit", "telemetry/worker/loop.py",
         "answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook, redelivered=again)",
         "self._acknowledge(p, entries); "
         "answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook, redelivered=again)",
@@ -47,7 +47,7 @@ DEFECTS = (
         "tests/telemetry/test_effects.py::test_two_gateways_that_store_the_same_messages_at_once_append_each_once",
     ),
     one(
-        "unique by msg_id alone", "telemetry/batch.py",
+        "unique by msg_id alone", "telemetry/worker/batch.py",
         "LEFT JOIN telemetry_processedmessage p USING (robot_id, msg_id)",
         "LEFT JOIN telemetry_processedmessage p ON p.msg_id = k.msg_id",
         "tests/telemetry/test_effects.py::test_two_robots_may_use_the_same_msg_id_and_both_count",
@@ -74,7 +74,7 @@ DEFECTS = (
         "tests/missions/test_any_order.py::test_receipts_of_another_dispatch_change_nothing[99]",
     ),
     one(
-        "deadline not gated", "telemetry/due.py",
+        "deadline not gated", "telemetry/worker/due.py",
         "            if progress.applied(progress.last):\n", "            if True:\n",
         "tests/telemetry/test_due.py::test_it_does_not_fire_while_something_older_is_not_applied",
     ),

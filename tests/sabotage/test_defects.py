@@ -20,9 +20,9 @@ def test_defect(defect, tmp_path):
 
 
 def test_what_cannot_be_made_is_said(tmp_path):
-    (tmp_path / "telemetry").mkdir()
+    (tmp_path / DEFECTS[0].file).parent.mkdir(parents=True)
     (tmp_path / DEFECTS[0].file).write_text("")
-    assert "stands 0 times in telemetry/batch.py, not once" in sabotage(tmp_path, DEFECTS[0])
+    assert "stands 0 times in telemetry/worker/batch.py, not once" in sabotage(tmp_path, DEFECTS[0])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from telemetry.worker import Worker
+from telemetry.worker.loop import Worker
 from tests.telemetry.robots_talk import Clock
 from tests.telemetry.served import served
 

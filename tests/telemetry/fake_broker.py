@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from telemetry.gateways.broker import Away, Incoming
-from telemetry.gateways.mqtt import Gateway
-from telemetry.gateways.sharing import Share
+from telemetry.gateways.mqtt.broker import Away, Incoming
+from telemetry.gateways.mqtt.gateway import Gateway
+from telemetry.gateways.mqtt.sharing import Share
 
 URL = "mqtt://127.0.0.1:1"
 

@@ -6,7 +6,7 @@ import uuid
 from typing import Any, NamedTuple
 
 from telemetry import protocol
-from telemetry.gateways.http import robot_http
+from telemetry.gateways.http.requests import robot_http
 
 
 class Reply(NamedTuple):

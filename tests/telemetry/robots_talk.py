@@ -9,7 +9,7 @@ from django.conf import settings
 
 from missions.models import Mission
 from telemetry import stream
-from telemetry.worker import Worker
+from telemetry.worker.loop import Worker
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 

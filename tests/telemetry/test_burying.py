@@ -6,8 +6,9 @@ import pytest
 
 from fleet.models import Alert
 from missions.models import DeadLetter
-from telemetry import poison, translate
+from telemetry import translate
 from telemetry.models import Watermark
+from telemetry.worker import poison
 from tests.telemetry.robots_talk import message, say, work
 
 LIMIT = 3

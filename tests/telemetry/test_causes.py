@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-from telemetry.causes import CAUSES, of_database
+from telemetry.watching.causes import CAUSES, of_database
 
 
 def raised(sql: str) -> Exception:

@@ -5,8 +5,8 @@ from django.utils import timezone
 
 from fleet import actions
 from fleet.models import Severity
-from telemetry.checks import Checks
 from telemetry.drivers import registry
+from telemetry.watching.checks import Checks
 from tests.actors import SYSTEM
 
 pytestmark = pytest.mark.django_db

@@ -10,10 +10,10 @@ from fleet.models import Command, Event, Robot
 from missions import actions
 from missions.models import Mission
 from telemetry import stream, translate
-from telemetry.inquiry import ANSWER_S
 from telemetry.models import Partition
-from telemetry.postponed import Postponed
-from telemetry.worker import GRACE_S
+from telemetry.worker.inquiry import ANSWER_S
+from telemetry.worker.loop import GRACE_S
+from telemetry.worker.postponed import Postponed
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import message, say, work
 

@@ -13,15 +13,14 @@ from fleet.history import by_user
 from fleet.models import Event
 from fleet.site_actions import create_site
 from missions import actions
-from telemetry import relay
-from telemetry.out import behind
+from telemetry.out import behind, relay
 from telemetry.out import group as groups
 from telemetry.out.followers import GROUPS, LINES, step_of
 from telemetry.out.group import Follow, Group
 from telemetry.out.horizon import Horizon
 from telemetry.out.models import Follower
 from telemetry.out.waking import Loop, Waker
-from telemetry.watch import Watch
+from telemetry.watching.watch import Watch
 from tests.actors import SYSTEM
 
 NOW = timezone.now()

@@ -13,8 +13,9 @@ from fleet import startup, triggers
 from fleet.actions import stop_robot
 from fleet.history import by_user
 from missions.models import DeadLetter
-from telemetry import health, notices, snapshots
+from telemetry import snapshots
 from telemetry.models import Partition
+from telemetry.watching import health, notices
 
 
 @pytest.fixture(autouse=True)

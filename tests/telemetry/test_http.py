@@ -13,8 +13,9 @@ from django.test import Client
 from fleet import actions
 from fleet.models import Command, Hold
 from telemetry import protocol, snapshots, stream
-from telemetry.gateways import bodies, callers, http, limits, links
-from telemetry.gateways.callers import Callers
+from telemetry.gateways import limits, links
+from telemetry.gateways.http import bodies, callers, requests
+from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Rows, send_back
 from telemetry.models import Link, Watermark
@@ -96,7 +97,7 @@ async def test_without_a_valid_token_nothing_is_answered(robot, wrong, path):
     assert reply.body["title"] == "Not authorised"
 
 
-@pytest.mark.parametrize("path", http.ROUTES)
+@pytest.mark.parametrize("path", requests.ROUTES)
 async def test_a_persons_session_opens_nothing_here(robot, admin_person, path, ask, settings):
     def sign_in():
         browser = Client()
@@ -104,7 +105,7 @@ async def test_a_persons_session_opens_nothing_here(robot, admin_person, path, a
         return browser.cookies[settings.SESSION_COOKIE_NAME].value
 
     cookie = f"{settings.SESSION_COOKIE_NAME}={await ask(sign_in)}"
-    [method] = http.ROUTES[path]
+    [method] = requests.ROUTES[path]
     assert (await Post(None).request(method, path, b"{}", cookie=cookie)).status == 401
 
 

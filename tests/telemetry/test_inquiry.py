@@ -6,9 +6,9 @@ from redis.exceptions import ConnectionError
 from fleet import actions as robots
 from fleet.models import Command, Event, Hold
 from missions.models import Mission
-from telemetry.inquiry import ANSWER_S, QUERY
 from telemetry.stream import Streams
-from telemetry.worker import GRACE_S
+from telemetry.worker.inquiry import ANSWER_S, QUERY
+from telemetry.worker.loop import GRACE_S
 from tests.actors import SYSTEM, online
 from tests.telemetry.robots_talk import message, say, work
 

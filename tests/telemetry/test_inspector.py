@@ -7,10 +7,11 @@ import redis
 from django.utils import timezone
 
 from fleet import actions
-from telemetry import inspector, snapshots
-from telemetry.gateways.callers import Callers
+from telemetry import snapshots
 from telemetry.gateways.heard import KEPT, SHOWN, Heard
+from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.rows import Rows
+from telemetry.pages import inspector
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire

@@ -8,9 +8,10 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from telemetry import keeping, snapshots
+from telemetry import snapshots
 from telemetry.gateways.heard import Heard
-from telemetry.tidying import old_rows
+from telemetry.keeping import rules
+from telemetry.keeping.tidying import old_rows
 from tests.telemetry.robots_talk import message, say, work
 
 
@@ -24,10 +25,10 @@ def tables() -> set[str]:
 
 
 LINES = [
-    {rule.table for rule in keeping.RULES},
-    keeping.OTHERWISE.keys(),
-    keeping.HISTORY.keys(),
-    keeping.CONFIGURATION,
+    {rule.table for rule in rules.RULES},
+    rules.OTHERWISE.keys(),
+    rules.HISTORY.keys(),
+    rules.CONFIGURATION,
 ]
 
 
@@ -39,7 +40,7 @@ def test_every_table_has_one_line_and_every_line_a_table():
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("rule", keeping.RULES, ids=lambda rule: rule.table)
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.table)
 def test_every_rule_can_be_asked_and_is_read_by_an_index(rule):
     assert rule.days in settings.KEEP_DAYS
     with connection.cursor() as cursor:
@@ -69,7 +70,7 @@ def test_every_key_of_the_durable_redis_has_a_line(worker, clock, durable, robot
     client.get("/readyz")
     names = {key.decode().partition(":")[0] for key in durable.scan_iter("*")}
     assert {"in", "seen", "out", "ready"} <= names
-    assert keys_without_a_line(durable, keeping.DURABLE_KEYS) == []
+    assert keys_without_a_line(durable, rules.DURABLE_KEYS) == []
 
 
 async def test_every_key_of_the_live_redis_has_a_line():
@@ -81,11 +82,11 @@ async def test_every_key_of_the_live_redis_has_a_line():
     await heard.step()
     await live.aclose()
     with redis.from_url(settings.LIVE_REDIS_URL) as client:
-        assert keys_without_a_line(client, keeping.LIVE_KEYS) == []
+        assert keys_without_a_line(client, rules.LIVE_KEYS) == []
 
 
 def test_a_key_that_nobody_knows_or_that_never_ends_is_found(durable):
     durable.set("seen:{1}:RB-001:x", 1)
     durable.set("new:1", 1)
     durable.set("out", 1)
-    assert sorted(keys_without_a_line(durable, keeping.DURABLE_KEYS)) == ["new:1", "seen:{1}:RB-001:x"]
+    assert sorted(keys_without_a_line(durable, rules.DURABLE_KEYS)) == ["new:1", "seen:{1}:RB-001:x"]

@@ -15,7 +15,7 @@ from fleet.brand_actions import create_brand
 from fleet.models import Robot
 from telemetry import protocol
 from telemetry.gateways import knocks
-from telemetry.gateways.callers import Callers
+from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.knocks import MANY, ROWS, ROWS_OF_ADDRESS, Knocks, Stranger, name_in, record
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock

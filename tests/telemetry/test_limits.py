@@ -8,7 +8,7 @@ import redis
 from fleet import actions
 from telemetry import stream
 from telemetry.gateways import inbox, limits, ws
-from telemetry.gateways.callers import Callers
+from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
 from telemetry.gateways.links import Links
 from tests.actors import SYSTEM

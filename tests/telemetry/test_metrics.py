@@ -14,9 +14,10 @@ from fleet import actions as fleet_actions
 from fleet.history import by_user
 from missions.ledger import Ledger
 from missions.models import DeadLetter
-from telemetry import domain, metrics, scrape, snapshots, translate
-from telemetry.gateways.callers import Callers
+from telemetry import metrics, snapshots, translate
+from telemetry.gateways.http.callers import Callers
 from telemetry.live import hub as hubs
+from telemetry.watching import scrape, site_gauges
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
@@ -177,9 +178,9 @@ async def test_from_change_to_frame(since, monkeypatch):
 # --- the site as a whole
 
 
-def site_gauges(**options) -> dict[tuple, float]:
+def asked(**options) -> dict[tuple, float]:
     found = {}
-    for family in domain.Site(lambda: True, **options).collect():
+    for family in site_gauges.Site(lambda: True, **options).collect():
         found |= {(s.name.removeprefix("drover_"), *s.labels.values()): s.value for s in family.samples}
     return found
 
@@ -187,7 +188,7 @@ def site_gauges(**options) -> dict[tuple, float]:
 def test_gauges_of_the_site(dispatched, other_robot, supervisor):
     fleet_actions.stop_robot("RB-002", by=by_user(supervisor), why="blocked aisle")
     DeadLetter.objects.create(direction="in", robot_id="RB-9", msg_id=uuid4(), body="", reason="", created_at=NOW)
-    found = site_gauges()
+    found = asked()
     assert found["missions_open", "pending"] == 1
     assert found["robots", "online"] == 2
     assert found["holds_open", "stopped"] == 1
@@ -198,23 +199,23 @@ def test_gauges_of_the_site(dispatched, other_robot, supervisor):
 
 def test_only_the_owner_of_partition_0_tells_of_the_site(db, django_assert_num_queries):
     with django_assert_num_queries(0):
-        assert list(domain.Site(lambda: False).collect()) == []
+        assert list(site_gauges.Site(lambda: False).collect()) == []
 
 
 def test_scrapes_share_an_answer_for_a_few_seconds(db, django_assert_num_queries):
     now = [0.0]
-    site = domain.Site(lambda: True, clock=lambda: now[0])
-    with django_assert_num_queries(len(domain.QUESTIONS)):
-        for now[0] in (0.0, 1.0, domain.KEEP_S):
+    site = site_gauges.Site(lambda: True, clock=lambda: now[0])
+    with django_assert_num_queries(len(site_gauges.QUESTIONS)):
+        for now[0] in (0.0, 1.0, site_gauges.KEEP_S):
             list(site.collect())
-    now[0] = domain.KEEP_S + 0.1
-    with django_assert_num_queries(len(domain.QUESTIONS)):
+    now[0] = site_gauges.KEEP_S + 0.1
+    with django_assert_num_queries(len(site_gauges.QUESTIONS)):
         list(site.collect())
 
 
 def test_no_question_about_the_site_reads_a_long_table_as_a_whole(db):
     """What grows with the years is read by an index of what is open."""
-    for question in domain.QUESTIONS:
+    for question in site_gauges.QUESTIONS:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
             cursor.execute("EXPLAIN " + question.sql)
@@ -227,7 +228,7 @@ def test_no_question_about_the_site_reads_a_long_table_as_a_whole(db):
 
 
 def families() -> list:
-    return [*metrics.REGISTRY.collect(), *domain.Site(lambda: True).describe()]
+    return [*metrics.REGISTRY.collect(), *site_gauges.Site(lambda: True).describe()]
 
 
 def test_labels_are_words_of_ours_never_ids(db):
@@ -236,7 +237,7 @@ def test_labels_are_words_of_ours_never_ids(db):
         for sample in family.samples:
             assert set(sample.labels) <= allowed, sample
     declared = {label for _, labels in metrics.declared() for label in labels}
-    declared |= {question.label for question in domain.QUESTIONS} - {""}
+    declared |= {question.label for question in site_gauges.QUESTIONS} - {""}
     assert declared <= set(metrics.LABELS)
     for word in ("robot", "mission", "user", "id", "path", "site", "msg_id"):
         assert word not in declared

@@ -11,8 +11,8 @@ from fleet import actions
 from fleet.brand_actions import create_brand
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Link
-from telemetry.gateways import asking, mqtt
-from telemetry.gateways.broker import Incoming
+from telemetry.gateways.mqtt import asking, gateway
+from telemetry.gateways.mqtt.broker import Incoming
 from tests.actors import SYSTEM, online
 from tests.telemetry import scripted_driver
 from tests.telemetry.fake_broker import on_stage
@@ -144,7 +144,7 @@ async def test_an_answer_without_end_is_given_up_and_the_next_message_is_heard(t
 
 
 async def test_topics_that_somebody_makes_up_do_not_fill_the_memory(two_robots, monkeypatch):
-    monkeypatch.setattr(mqtt, "TOPICS", 10)
+    monkeypatch.setattr(gateway, "TOPICS", 10)
     async with on_stage() as stage:
         for n in range(100):
             stage.raw(b"x", topic=f"made/up/{n}" + "x" * (n % 2 * 1000))

@@ -6,9 +6,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import MalformedPacket, Properties
 
-from telemetry.gateways import broker as module
-from telemetry.gateways.broker import Address, Away, Broker
-from telemetry.gateways.quick_client import QuickClient
+from telemetry.gateways.mqtt import broker as module
+from telemetry.gateways.mqtt.broker import Address, Away, Broker
+from telemetry.gateways.mqtt.quick_client import QuickClient
 
 
 def properties(version: int) -> bytes:

@@ -13,14 +13,16 @@ from django.utils import timezone
 from fleet import actions
 from fleet.brand_actions import create_brand
 from fleet.models import Alert, Command, Delivery, Hold
-from telemetry import inspector, protocol, snapshots, stream
+from telemetry import protocol, snapshots, stream
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Say
-from telemetry.gateways import driven, rows, soundness, words
-from telemetry.gateways.broker import Away
+from telemetry.gateways import rows
 from telemetry.gateways.links import SILENT_S
+from telemetry.gateways.mqtt import driven, soundness, words
+from telemetry.gateways.mqtt.broker import Away
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock, Link
+from telemetry.pages import inspector
 from telemetry.stream import Unavailable
 from tests.actors import SYSTEM, online
 from tests.telemetry.fake_broker import on_stage

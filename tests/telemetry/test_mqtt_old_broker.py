@@ -7,8 +7,8 @@ import socket
 import pytest
 from amqtt.broker import Broker as OldBroker
 
-from telemetry.gateways import broker as module
-from telemetry.gateways.broker import Address, Broker
+from telemetry.gateways.mqtt import broker as module
+from telemetry.gateways.mqtt.broker import Address, Broker
 
 
 @pytest.fixture

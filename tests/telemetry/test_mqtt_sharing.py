@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from telemetry.gateways.sharing import Clash, Share
+from telemetry.gateways.mqtt.sharing import Clash, Share
 from telemetry.management.commands.gateway import name_of
 from telemetry.models import GatewayPartition, GatewayProcess
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from telemetry.gateways import words
 from telemetry.gateways.limits import Bucket, Room
-from telemetry.gateways.words import Words
+from telemetry.gateways.mqtt import words
+from telemetry.gateways.mqtt.words import Words
 from telemetry.stream import Unavailable
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from telemetry import notices, snapshots
+from telemetry import snapshots
+from telemetry.watching import notices
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 from django.conf import settings
 from django.urls import resolve
 
-from telemetry import domain, metrics
+from telemetry import metrics
+from telemetry.watching import site_gauges
 
 DOCS = Path(settings.BASE_DIR) / "docs"
 OPERATIONS = (DOCS / "operations.md").read_text()
@@ -31,14 +32,14 @@ def test_every_setting_is_in_the_table_and_no_other():
 def test_every_figure_is_in_the_table_with_its_labels():
     told = {name: set(re.findall(r"`(\w+)`", row[0])) for name, row in rows("Figures").items()}
     counted = {f"{name}": set(labels) for name, labels in metrics.declared()}
-    asked = {f"drover_{q.name}": {q.label} - {""} for q in domain.QUESTIONS} | {domain.ANSWERED: set()}
+    asked = {f"drover_{q.name}": {q.label} - {""} for q in site_gauges.QUESTIONS} | {site_gauges.ANSWERED: set()}
     assert told == counted | asked
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_figures_that_a_page_names_are_there(name):
-    known = {name for name, _ in metrics.declared()} | {f"drover_{q.name}" for q in domain.QUESTIONS}
-    known |= {domain.ANSWERED, "drover_session_", "drover_csrf_"}
+    known = {name for name, _ in metrics.declared()} | {f"drover_{q.name}" for q in site_gauges.QUESTIONS}
+    known |= {site_gauges.ANSWERED, "drover_session_", "drover_csrf_"}
     for found in re.findall(r"\bdrover_\w+", PAGES[name]):
         assert found.removesuffix("_total") in known, found
 

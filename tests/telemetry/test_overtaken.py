@@ -8,7 +8,7 @@ import pytest
 
 from missions.models import Mission
 from telemetry.stream import partition_of
-from telemetry.worker import LOOK_S
+from telemetry.worker.loop import LOOK_S
 from tests.chaos.judging import Judge
 from tests.model import oracle
 from tests.telemetry.robots_talk import say, whole_life, work

@@ -8,12 +8,13 @@ from django.db import DatabaseError, IntegrityError, InterfaceError, Operational
 
 from fleet.commit import Conflict
 from missions.models import DeadLetter, Mission
-from telemetry import batch, protocol, stream, translate
+from telemetry import protocol, stream, translate
 from telemetry.failures import Blame, blame
 from telemetry.models import FailedTry, ProcessedMessage
 from telemetry.partitions import Lost
-from telemetry.poison import TRIES
-from telemetry.worker import RACES
+from telemetry.worker import batch
+from telemetry.worker.loop import RACES
+from telemetry.worker.poison import TRIES
 from tests.telemetry.robots_talk import message, say, whole_life, work
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from telemetry.gateways.complaints import Complaints
-from telemetry.gateways.polling import PolledLink
+from telemetry.gateways.http.polling import PolledLink
 from telemetry.gateways.rows import OpenCommand
 from telemetry.protocol import REPLACED, Bad
 from tests.telemetry.test_links import ONE

@@ -8,9 +8,9 @@ from fleet.brand_actions import edit_brand
 from fleet.models import Event, Presence, Robot
 from telemetry import snapshots
 from telemetry.models import Link
-from telemetry.presence import DEAF_GRACE_S, DEAF_S, Sweep, judge, witnessed
 from telemetry.stream import partition_of
-from telemetry.worker import GRACE_S
+from telemetry.worker.loop import GRACE_S
+from telemetry.worker.presence import DEAF_GRACE_S, DEAF_S, Sweep, judge, witnessed
 from tests.actors import SYSTEM, online
 from tests.telemetry.robots_talk import NOW, work
 
@@ -225,7 +225,7 @@ def test_one_robot_whose_change_raises_does_not_hold_up_the_others(
         return told(ledger, robot_id, *rest)
 
     monkeypatch.setattr(translate, "presence", raising)
-    monkeypatch.setattr("telemetry.presence.partition_of", lambda robot_id: 0)
+    monkeypatch.setattr("telemetry.worker.presence.partition_of", lambda robot_id: 0)
     settled(worker, clock)
     assert (presence(), presence("RB-002")) == ("online", "offline")
 

@@ -15,7 +15,8 @@ from fleet.history import Origin
 from missions import actions as mission_actions
 from missions.models import DeadLetter, Mission
 from telemetry import protocol
-from telemetry.gateways import bodies, http, limits, links
+from telemetry.gateways import limits, links
+from telemetry.gateways.http import bodies, requests
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM
@@ -58,9 +59,9 @@ def test_codes_and_limits_are_as_in_the_code():
     assert ", ".join(str(s) for s in links.RETRY_S) + " s" in PAGE
     assert f"more than {limits.LOSSY_PER_S:.0f} lossy messages a second ({limits.LOSSY_BURST:.0f} at once)" in PAGE
     assert f"at most {bodies.MAX_EVENTS}, {bodies.MAX_BODY:,} bytes" in PAGE
-    assert f"`wait` seconds (0 to {http.LONGEST_WAIT_S:.0f})" in PAGE
+    assert f"`wait` seconds (0 to {requests.LONGEST_WAIT_S:.0f})" in PAGE
     assert f"within {bodies.BODY_S:.0f} s" in PAGE
-    assert set(http.ROUTES) <= set(re.findall(r"`(?:GET|POST) (/\S+)`", PAGE))
+    assert set(requests.ROUTES) <= set(re.findall(r"`(?:GET|POST) (/\S+)`", PAGE))
 
 
 ANY_VALUE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT.*Z|00-[0-9a-f]{32}-.*|")

@@ -16,7 +16,7 @@ from missions.ledger import Ledger
 from missions.models import OPEN, Mission
 from missions.waiting import why_waiting
 from telemetry.stream import partition_of
-from telemetry.worker import GRACE_S
+from telemetry.worker.loop import GRACE_S
 from tests.actors import START, SYSTEM, online, tell
 from tests.telemetry.robots_talk import work
 
@@ -219,7 +219,7 @@ def test_one_that_raises_does_not_hold_up_the_others(ready, clock, site, robot, 
         return frames(change)
 
     monkeypatch.setattr(dispatching, "frames", raising)
-    monkeypatch.setattr("telemetry.queueing.partition_of", lambda key: partition_of("RB-001"))
+    monkeypatch.setattr("telemetry.worker.queueing.partition_of", lambda key: partition_of("RB-001"))
     give_back("RB-001")
     give_back("RB-002")
     look(ready, clock)
@@ -234,7 +234,7 @@ def test_one_that_raises_does_not_hold_up_the_others(ready, clock, site, robot, 
 
 def test_rows_that_moved_on_are_decided_on_anew(ready, clock, site, robot, queued, monkeypatch):
     """Between plan and lock somebody stops the robot: nothing is dispatched, and it is looked at again."""
-    from telemetry import queueing
+    from telemetry.worker import queueing
 
     give_back()
     decide = queueing.decisions

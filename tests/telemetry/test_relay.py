@@ -7,7 +7,7 @@ import redis
 
 from fleet.models import Event, Outbox
 from missions.models import Mission
-from telemetry import relay
+from telemetry.out import relay
 from tests.telemetry.robots_talk import message, say, work
 
 

@@ -13,7 +13,7 @@ from missions.letter_actions import discard_letter, requeue_letter
 from missions.models import DeadLetter, LetterDecision, Mission
 from telemetry import stream, translate
 from telemetry.models import ProcessedMessage, Watermark
-from telemetry.poison import TRIES
+from telemetry.worker.poison import TRIES
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import message, say, whole_life, work
 

@@ -18,8 +18,8 @@ from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
 from telemetry.gateways import links, tries
+from telemetry.gateways.http.polling import PolledLink
 from telemetry.gateways.links import JITTER, RETRY_S, SILENT_S, Link, Links
-from telemetry.gateways.polling import PolledLink
 from telemetry.gateways.rows import Asked, OpenCommand, look, open_session
 from telemetry.gateways.tries import Tries
 from tests.actors import SYSTEM, tell

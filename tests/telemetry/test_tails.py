@@ -8,7 +8,7 @@ from telemetry import stream
 from telemetry.gateways.rows import open_session
 from telemetry.models import Link, Partition, ProcessedMessage
 from telemetry.stream import Streams
-from telemetry.worker import Worker
+from telemetry.worker.loop import Worker
 from tests.telemetry.robots_talk import message, say, work
 
 P = "RB-001"

@@ -16,9 +16,9 @@ from fleet.alerts import clear_alert, raise_alert
 from fleet.history import by_user
 from fleet.models import Alert, AlertMail, Command, Delivery, Event, SessionRecord
 from missions.models import DeadLetter
-from telemetry import tidying
+from telemetry.keeping import tidying
+from telemetry.keeping.tidying import Tidying
 from telemetry.models import FailedTry, Link, ProcessedMessage, Watermark
-from telemetry.tidying import Tidying
 from tests.telemetry.robots_talk import NOW, message, say, work
 
 pytestmark = pytest.mark.django_db

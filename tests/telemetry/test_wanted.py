@@ -12,8 +12,8 @@ from fleet.models import Place, Robot
 from missions import actions as mission_actions
 from missions import facts
 from telemetry.drivers.contract import Wanted
+from telemetry.gateways.mqtt.wanted import wanted
 from telemetry.gateways.rows import Asked, look, open_session
-from telemetry.gateways.wanted import wanted
 from tests.actors import START, SYSTEM, tell
 from tests.drivers import NATIVE, POST, of_these
 

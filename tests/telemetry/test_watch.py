@@ -14,12 +14,13 @@ from fleet import actions, live
 from fleet.brand_actions import create_brand
 from fleet.live import Facts
 from fleet.models import Alert
-from telemetry import causes as words
-from telemetry import checks, metrics, notices, snapshots, stream
-from telemetry.checks import Checks
+from telemetry import metrics, snapshots, stream
 from telemetry.clocks import Moment
 from telemetry.models import FailedTry, GatewayProcess, Partition
-from telemetry.watch import Beside, Watch
+from telemetry.watching import causes as words
+from telemetry.watching import checks, notices
+from telemetry.watching.checks import Checks
+from telemetry.watching.watch import Beside, Watch
 from tests.actors import SYSTEM
 
 pytestmark = pytest.mark.django_db

@@ -6,11 +6,12 @@ from django.utils import timezone
 
 from fleet.models import Command, CommandState, Event, Robot
 from missions.models import DeadLetter, Mission
-from telemetry import batch, partitions, stream, translate
+from telemetry import partitions, stream, translate
 from telemetry.gateways.rows import open_session
 from telemetry.models import Link, Partition, ProcessedMessage, WorkerProcess
 from telemetry.protocol import delivered
-from telemetry.worker import BATCH_LEAST, BATCH_S, GRACE_S, Worker
+from telemetry.worker import batch
+from telemetry.worker.loop import BATCH_LEAST, BATCH_S, GRACE_S, Worker
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 
 

@@ -13,10 +13,10 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from fleet import startup
-from telemetry.gateways.mqtt import Gateway, serve
-from telemetry.gateways.sharing import PREFIX, Clash
+from telemetry.gateways.mqtt.gateway import Gateway, serve
+from telemetry.gateways.mqtt.sharing import PREFIX, Clash
 from telemetry.partitions import LEASE_S
-from telemetry.scrape import export
+from telemetry.watching.scrape import export
 
 PATIENCE_S = 10.0
 CLASH_S = LEASE_S + 2  # one that was killed, or frozen, is gone after so long

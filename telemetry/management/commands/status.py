@@ -16,10 +16,10 @@ from django.utils import timezone
 from fleet.models import Command as RobotCommand
 from fleet.models import CommandState, Hold, Outbox, Robot
 from missions.models import OPEN, UNDECIDED, DeadLetter, Mission
-from telemetry import health
 from telemetry.models import GatewayPartition, GatewayProcess, Knock, Link, Partition
 from telemetry.out.behind import ages
 from telemetry.stream import GROUP, Streams, key
+from telemetry.watching import health
 
 LISTED = 8  # lines of a list; the rest is a number
 KNOCKED = timedelta(hours=1)  # how far back strangers are named

@@ -1,4 +1,4 @@
-"""`manage.py tidy`: delete now what is old (telemetry/keeping.py); workers do the same by themselves, hour by hour."""
+"""`manage.py tidy`: delete now what is old (telemetry/keeping/rules.py); workers do the same by themselves, hour by hour."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 from django.utils import timezone
 
-from telemetry.keeping import RULES
-from telemetry.tidying import MESSAGES, Tidying, old_rows
+from telemetry.keeping.rules import RULES
+from telemetry.keeping.tidying import MESSAGES, Tidying, old_rows
 
 
 class Command(BaseCommand):

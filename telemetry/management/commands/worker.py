@@ -10,12 +10,12 @@ from django.db import connection
 from django.db.backends.signals import connection_created
 
 from fleet import startup
-from telemetry.domain import Site
+from telemetry.keeping.tidying import Tidying
 from telemetry.metrics import REGISTRY
-from telemetry.scrape import export
-from telemetry.tidying import Tidying
-from telemetry.watch import Beside, Watch
-from telemetry.worker import Worker, prepare, settle
+from telemetry.watching.scrape import export
+from telemetry.watching.site_gauges import Site
+from telemetry.watching.watch import Beside, Watch
+from telemetry.worker.loop import Worker, prepare, settle
 
 PATIENCE_S = 10.0
 BESIDE_S = 3.0  # how often Drover is looked after

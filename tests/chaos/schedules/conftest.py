@@ -7,7 +7,8 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from telemetry import snapshots, stream, worker
+from telemetry import snapshots, stream
+from telemetry.worker import loop as worker
 from tests.chaos.schedules.world import World
 
 EVERY = {"TEND_S": 3, "QUEUE_S": 2, "SWEEP_S": 2, "LOOK_S": 2}  # seconds between looks: nobody waits here

@@ -4,7 +4,7 @@ import pytest
 
 from missions import actions, invariants
 from missions.models import Mission
-from telemetry.worker import GRACE_S
+from telemetry.worker.loop import GRACE_S
 from tests.actors import SYSTEM
 from tests.chaos.schedules.robot import Lot
 

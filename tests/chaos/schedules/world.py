@@ -24,7 +24,7 @@ from missions.models import FINAL, RUNNING, Mission
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways.links import Link
 from telemetry.gateways.rows import look, open_session
-from telemetry.worker import Worker
+from telemetry.worker.loop import Worker
 from tests.actors import SYSTEM, online
 from tests.chaos.schedules.robot import Lot, Robot
 from tests.model.oracle import Asked

@@ -13,10 +13,10 @@ from typing import ClassVar
 from django.db import Error as DatabaseError
 
 from telemetry import metrics
-from telemetry.gateways.bodies import Flight, Problem
 from telemetry.gateways.complaints import Complaints
+from telemetry.gateways.http.bodies import Flight, Problem
+from telemetry.gateways.http.polling import ENDED, HTTP, NO_HELLO, Ended, PolledLink
 from telemetry.gateways.links import Links
-from telemetry.gateways.polling import ENDED, HTTP, NO_HELLO, Ended, PolledLink
 from telemetry.gateways.rows import Holder, Opened, holder_of, open_session, standing_of
 from telemetry.protocol import COME_BACK, REPLACED, UNAUTHORISED
 

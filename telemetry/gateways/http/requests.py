@@ -13,11 +13,11 @@ from uuid import UUID
 import msgspec
 from django.utils import timezone
 
-from telemetry.gateways import bodies
-from telemetry.gateways.bodies import HungUp, Problem, Receive
-from telemetry.gateways.callers import Caller, Callers, ended
-from telemetry.gateways.polling import ENDED, Poll
-from telemetry.gateways.posted import Posted
+from telemetry.gateways.http import bodies
+from telemetry.gateways.http.bodies import HungUp, Problem, Receive
+from telemetry.gateways.http.callers import Caller, Callers, ended
+from telemetry.gateways.http.polling import ENDED, Poll
+from telemetry.gateways.http.posted import Posted
 from telemetry.gateways.scopes import address_of, bearer_token
 from telemetry.protocol import REPLACED
 

@@ -1,4 +1,4 @@
-"""Watches Drover itself and what no event tells of, by telemetry/checks.py: opens and clears alerts, says what is wrong.
+"""Watches Drover itself and what no event tells of, by telemetry/watching/checks.py: opens and clears alerts, says what is wrong.
 
 Of several workers one at a time opens and clears. What holds is said in the log, in a figure and in a note for
 `/readyz` as well: a database that takes no writes has no alerts.
@@ -16,9 +16,10 @@ from django.utils import timezone
 
 from fleet.alerts import SYSTEM, clear_alert, raise_alert
 from fleet.models import Severity
-from telemetry import causes, clocks, metrics, notices
-from telemetry.causes import CAUSES
-from telemetry.checks import CHECKS, Checks, Found, Founds, open_causes
+from telemetry import clocks, metrics
+from telemetry.watching import causes, notices
+from telemetry.watching.causes import CAUSES
+from telemetry.watching.checks import CHECKS, Checks, Found, Founds, open_causes
 
 _LOCK = 0x0D0A1E  # advisory lock
 WORTH_SAYING = timedelta(seconds=15)  # shorter than a planned restart takes

@@ -1,4 +1,4 @@
-"""Looks at stores, disks, clocks, streams, workers and batteries: which causes of telemetry/causes.py hold now?
+"""Looks at stores, disks, clocks, streams, workers and batteries: which causes of telemetry/watching/causes.py hold now?
 
 A check that cannot be made answers None and says nothing; what the database raises goes to whoever asked.
 """
@@ -22,10 +22,10 @@ from redis.retry import Retry
 from fleet import live
 from fleet.models import Alert, Mode, Presence, Robot, Severity
 from telemetry import clocks
-from telemetry.causes import CAUSES, size, span, words
 from telemetry.drivers import registry
 from telemetry.out.behind import groups_behind
 from telemetry.stream import Streams
+from telemetry.watching.causes import CAUSES, size, span, words
 
 BACKLOG_S = 30.0  # what robots said may wait so long to be applied
 FULL = 0.85  # of a store's memory: well before gateways refuse (telemetry/gateways/limits.py)

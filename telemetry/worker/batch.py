@@ -19,10 +19,10 @@ from missions.ledger import Ledger
 from missions.letters import Settled, claim, settle
 from missions.models import Direction
 from telemetry import irregular, metrics, translate, watermarks
-from telemetry.burying import Letter, bury
 from telemetry.partitions import holding
 from telemetry.protocol import Bad, Up, decode_up
 from telemetry.stream import Entry
+from telemetry.worker.burying import Letter, bury
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def _known(messages: list[_Message]) -> rows.Cursor:
     """Ask for (robot, msg_id, whether it was applied) of those that are not to be applied now.
 
     Applied is what has a row, and what is numbered up to `forgotten_seq` of its session: rows of old messages are
-    deleted (`telemetry.tidying`). Of a session that is forgotten as a whole nobody can say what was applied.
+    deleted (`telemetry.keeping.tidying`). Of a session that is forgotten as a whole nobody can say what was applied.
     """
     keys = [(m.entry.robot_id, m.entry.msg_id, *_number(m)) for m in messages]
     return rows.ask(

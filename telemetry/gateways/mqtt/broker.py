@@ -20,9 +20,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from telemetry.gateways.beside import beside
-from telemetry.gateways.broker_address import Address
-from telemetry.gateways.quick_client import QuickClient
+from telemetry.gateways.mqtt.beside import beside
+from telemetry.gateways.mqtt.broker_address import Address
+from telemetry.gateways.mqtt.quick_client import QuickClient
 
 log = logging.getLogger(__name__)
 BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between two tries to connect, each shorter by up to half

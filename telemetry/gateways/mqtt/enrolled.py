@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fleet.models import Brand, Robot
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Spec
-from telemetry.gateways import driven
+from telemetry.gateways.mqtt import driven
 from telemetry.stream import partition_of
 
 log = logging.getLogger(__name__)

@@ -21,17 +21,18 @@ from paho.mqtt.matcher import MQTTMatcher
 from fleet.alerts import raise_alert
 from fleet.models import Robot as EnrolledRobot
 from telemetry import metrics
-from telemetry.causes import CAUSES, words
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Wanted
-from telemetry.gateways import asking, enrolled, rows
-from telemetry.gateways.broker import Address, Broker, Incoming
-from telemetry.gateways.driven import MQTT, Crowd, Robot, Talk
-from telemetry.gateways.enrolled import Enrolled
+from telemetry.gateways import rows
 from telemetry.gateways.links import Links
+from telemetry.gateways.mqtt import asking, enrolled
+from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
+from telemetry.gateways.mqtt.driven import MQTT, Crowd, Robot, Talk
+from telemetry.gateways.mqtt.enrolled import Enrolled
+from telemetry.gateways.mqtt.sharing import Clash, Share
+from telemetry.gateways.mqtt.wanted import wanted
 from telemetry.gateways.rows import Asked, Rows, Seen
-from telemetry.gateways.sharing import Clash, Share
-from telemetry.gateways.wanted import wanted
+from telemetry.watching.causes import CAUSES, words
 
 log = logging.getLogger(__name__)
 TEND_S = 0.5

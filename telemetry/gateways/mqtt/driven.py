@@ -23,15 +23,16 @@ from msgspec import Struct
 from telemetry import metrics, protocol, snapshots
 from telemetry.drivers import contract
 from telemetry.drivers.contract import Driver, Effect, Heard, Spec, Wanted
-from telemetry.gateways import asking, direct, rows
-from telemetry.gateways.broker import Incoming
+from telemetry.gateways import direct, rows
 from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.limits import Bucket, too_much
 from telemetry.gateways.links import SILENT_S, Link, Links
+from telemetry.gateways.mqtt import asking
+from telemetry.gateways.mqtt.broker import Incoming
+from telemetry.gateways.mqtt.soundness import kept, sound, without_tokens
+from telemetry.gateways.mqtt.spoken import Internal, Receipt, Spoken
+from telemetry.gateways.mqtt.words import WINDOW, Words
 from telemetry.gateways.rows import Asked
-from telemetry.gateways.soundness import kept, sound, without_tokens
-from telemetry.gateways.spoken import Internal, Receipt, Spoken
-from telemetry.gateways.words import WINDOW, Words
 from telemetry.protocol import Bad
 from telemetry.snapshots import Put
 

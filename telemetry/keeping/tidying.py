@@ -1,4 +1,4 @@
-"""Deletes what is old enough, by the table in telemetry/keeping.py: in small batches, so that nobody waits for it.
+"""Deletes what is old enough, by the table in telemetry/keeping/rules.py: in small batches, so that nobody waits for it.
 
 `step` beside the worker's loop, in one of several workers at a time. A round reads each table from its oldest rows
 up to the first slice in which nothing is old, then rests. What is locked by somebody stays for the next round.
@@ -17,7 +17,7 @@ from django.db import DatabaseError, connection, transaction
 
 from missions.alert_rules import buried
 from telemetry import metrics, watermarks
-from telemetry.keeping import RULES, Rule
+from telemetry.keeping.rules import RULES, Rule
 
 SLICE = 1000  # rows that one transaction looks at
 BUSY_S = 2.0  # a step ends after so long, finished or not

@@ -16,10 +16,10 @@ from telemetry import metrics, protocol
 from telemetry.drivers import native
 from telemetry.drivers.native import Frame
 from telemetry.gateways import direct
-from telemetry.gateways.bodies import Problem
-from telemetry.gateways.callers import Caller, Callers
+from telemetry.gateways.http.bodies import Problem
+from telemetry.gateways.http.callers import Caller, Callers
+from telemetry.gateways.http.polling import PolledLink
 from telemetry.gateways.limits import too_much
-from telemetry.gateways.polling import PolledLink
 from telemetry.gateways.rows import sent_commands
 from telemetry.protocol import Ack, Bad, Hello, Up
 from telemetry.snapshots import Put

@@ -22,18 +22,19 @@ from redis.exceptions import RedisError
 from fleet import logs
 from fleet.alerts import raise_alert
 from fleet.models import Robot, Severity
-from telemetry import batch, clocks, metrics, poison
+from telemetry import clocks, metrics
 from telemetry.clocks import Clocks
-from telemetry.due import Deadlines
 from telemetry.failures import Blame, blame
 from telemetry.gateways.rows import send_back
+from telemetry.out.relay import Relay
 from telemetry.partitions import TEND_S, Partitions
-from telemetry.presence import Sweep
-from telemetry.queueing import Queue
-from telemetry.relay import Relay
-from telemetry.requeued import Requeued
 from telemetry.stream import Entry, Streams, is_group_lost, partition_of
-from telemetry.tails import Tails
+from telemetry.worker import batch, poison
+from telemetry.worker.due import Deadlines
+from telemetry.worker.presence import Sweep
+from telemetry.worker.queueing import Queue
+from telemetry.worker.requeued import Requeued
+from telemetry.worker.tails import Tails
 
 BATCH = 100  # entries of one partition per transaction
 BATCH_LEAST = 20.0  # a transaction costs as much as 20 messages: a starved worker must not waste what it gets

@@ -15,10 +15,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fleet import startup
-from telemetry import notices
-from telemetry.causes import CAUSES, words
-from telemetry.checks import read_only
 from telemetry.partitions import somebody_works
+from telemetry.watching import notices
+from telemetry.watching.causes import CAUSES, words
+from telemetry.watching.checks import read_only
 
 TIMEOUT_S = 1.0  # a Redis that takes longer counts as missing
 LIMIT_S = 2.0  # all checks together; a PostgreSQL that is frozen takes connections and never says a word

@@ -19,10 +19,10 @@ from missions.models import Mission
 from telemetry import translate
 from telemetry.clocks import Clocks
 from telemetry.failures import Blame, blame
-from telemetry.inquiry import Inquiry
 from telemetry.partitions import hold
-from telemetry.postponed import Postponed
 from telemetry.stream import LATE_S, Streams, partition_of
+from telemetry.worker.inquiry import Inquiry
+from telemetry.worker.postponed import Postponed
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from telemetry.gateways import direct
 from telemetry.protocol import Up
 
 if TYPE_CHECKING:
-    from telemetry.gateways.driven import DrivenLink, Talk
+    from telemetry.gateways.mqtt.driven import DrivenLink, Talk
 
 
 class Receipt:

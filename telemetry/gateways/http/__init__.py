@@ -1,0 +1,1 @@
+"""Robots over HTTP, which come and go with each request."""

@@ -1,0 +1,1 @@
+"""Robots over a broker, which a driver speaks with: the process `manage.py gateway`."""

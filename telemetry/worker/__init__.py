@@ -1,0 +1,1 @@
+"""The worker's process: applies what robots said, fires deadlines, steps the queue, judges links."""
