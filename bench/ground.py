@@ -9,12 +9,12 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from fleet import actions as fleet_actions
 from fleet import triggers
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.history import Origin
 from fleet.models import Site
-from fleet.site_actions import add_place, create_site
+from fleet.robots import actions as fleet_actions
+from fleet.sites.actions import add_place, create_site
 from missions.ledger import Ledger
 from telemetry import snapshots, stream, translate
 

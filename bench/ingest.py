@@ -23,8 +23,8 @@ from django.db import connection
 from bench import served
 from bench.ground import BY, fleet_of, stores_in_words
 from bench.report import Row, machine, row
-from fleet.actions import issue_credential
-from fleet.tether import tied
+from fleet.robots.actions import issue_credential
+from fleet.running.tether import tied
 
 NAMES = {"mqtt": "MQTT", "ws": "WebSocket", "http": "HTTP in batches"}
 TARGETS = {"mqtt": 3_000, "ws": 3_000, "http": 10_000}

@@ -15,8 +15,8 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from bench.meter import cpu_s
-from fleet import foreign
-from fleet.tether import tied
+from fleet.running import foreign
+from fleet.running.tether import tied
 
 MANAGE = str(settings.BASE_DIR / "manage.py")
 READY_S = 30.0

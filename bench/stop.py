@@ -32,9 +32,9 @@ from websockets.asyncio.client import connect
 
 from bench.ground import BY, analyse, fleet_of, stores_in_words
 from bench.report import Row, machine, row
-from fleet.actions import issue_credential
-from fleet.people import grant_access
-from fleet.tether import tied
+from fleet.people.actions import grant_access
+from fleet.robots.actions import issue_credential
+from fleet.running.tether import tied
 from telemetry.stream import Streams, partition_of
 
 EVERY_S = 0.25  # a click

@@ -22,7 +22,7 @@ from bench.ground import BY, PLACE, analyse, fleet_of, stores_in_words
 from bench.report import Row, machine, row
 from bench.vda_robots import MAKER
 from fleet.models import Event, Site
-from fleet.tether import tied
+from fleet.running.tether import tied
 from missions import actions, invariants
 from missions.models import DeadLetter, Mission
 

@@ -17,7 +17,7 @@ from statistics import median
 
 from django.conf import settings
 
-from fleet.tether import tied
+from fleet.running.tether import tied
 
 SLOW_COMMIT = "-c commit_delay=2000 -c commit_siblings=0"  # µs; 0: also when nobody else commits
 LOOK_S = 0.2

@@ -10,7 +10,9 @@ class FleetConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        from fleet import alert_rules, catalogue, roles, sign_in, triggers  # noqa: F401  (two register kinds and alerts)
+        from fleet import catalogue, triggers  # noqa: F401  (it registers event kinds)
+        from fleet.alerts import rules  # noqa: F401  (it registers what alerts)
+        from fleet.people import roles, sign_in
 
         sign_in.connect()
 
@@ -21,4 +23,4 @@ class FleetConfig(AppConfig):
 
 class AdminConfig(admin.AdminConfig):
     default = False
-    default_site = "fleet.door.Door"
+    default_site = "fleet.people.door.Door"

@@ -14,7 +14,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 os.environ.setdefault("DROVER_DATABASE_POOL", "40")  # before the settings are read
 http = get_asgi_application()  # before any consumer is imported
 
-from fleet import patience, startup  # noqa: E402
+from fleet.running import startup  # noqa: E402
+from fleet.web import patience  # noqa: E402
 from telemetry.gateways.http.requests import PREFIX, robot_http  # noqa: E402
 from telemetry.gateways.ws import robot_socket  # noqa: E402
 from telemetry.live.consumer import live_page  # noqa: E402

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import connection, models
 
-from fleet.actions import Refused
+from fleet.robots.actions import Refused
 
 MAX_NAME = 200
 

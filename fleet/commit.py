@@ -11,7 +11,8 @@ from typing import Any
 
 from django.db import connection, models, transaction
 
-from fleet import alert_rows, rows
+from fleet import rows
+from fleet.alerts import rows as alert_rows
 from fleet.history import AGGREGATES, GENESIS, HASHED, Aggregate, Change, digest, encode
 from fleet.models import Command, Event
 

@@ -340,7 +340,9 @@ class Robot(models.Model):
     presence = models.CharField(max_length=20, choices=Presence.choices, default=Presence.UNKNOWN)
     presence_since = models.DateTimeField(null=True)
     fault = models.TextField(default="", help_text="What the robot says is wrong, in words; empty when nothing is.")
-    faults = models.JSONField(default=list, help_text="What is wrong, one by one, and what was (fleet/faults.py).")
+    faults = models.JSONField(
+        default=list, help_text="What is wrong, one by one, and what was (fleet/robots/faults.py)."
+    )
     word_session = models.BigIntegerField(default=0, help_text="Session of the newest robot.state / fault / stopped.")
     word_seq = models.BigIntegerField(default=0)
     retired_at = models.DateTimeField(null=True)

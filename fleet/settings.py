@@ -122,8 +122,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "fleet.sessions.seen",
-    "fleet.headers.permissions_policy",
+    "fleet.people.sessions.seen",
+    "fleet.web.headers.permissions_policy",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
@@ -224,8 +224,8 @@ AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # by address alone, everybody behind one router is locked out
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # nobody can lock somebody out for ever
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_CALLABLE = "fleet.sign_in.locked_out"
-AXES_CLIENT_IP_CALLABLE = "fleet.sessions.address_or_none"
+AXES_LOCKOUT_CALLABLE = "fleet.people.sign_in.locked_out"
+AXES_CLIENT_IP_CALLABLE = "fleet.people.sessions.address_or_none"
 AXES_DISABLE_ACCESS_LOG = True  # history has the sign-ins
 AXES_ENABLE_ADMIN = False  # unlock on a person's page
 AXES_VERBOSE = False
@@ -253,7 +253,7 @@ WEBHOOK_NETS = networks(env("WEBHOOK_NETS", ""))  # private networks that webhoo
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_I18N = True
-FORMAT_MODULE_PATH = "fleet.formats"
+FORMAT_MODULE_PATH = "fleet.web.formats"
 USE_TZ = True
 
 STATIC_URL = "static/"

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from fleet import account
+from fleet.people import account
 from telemetry.api import api, nowhere
 from telemetry.watching import health, scrape
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from fleet.faults import FAULT, WARNING, is_safety
-from fleet.faults import SAFETY as SAFETY_FAULT
 from fleet.models import HoldKind, Mode, Presence
+from fleet.robots.faults import FAULT, WARNING, is_safety
+from fleet.robots.faults import SAFETY as SAFETY_FAULT
 
 
 def clock(at: datetime) -> str:

@@ -13,18 +13,19 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from fleet.actions import Refused, accepted_text
 from fleet.commit import Conflict, commit, new
-from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Event, Hold, Robot, Site
-from missions import facts, handing_over, plans, step_policy, waiting
+from fleet.robots.actions import Refused, accepted_text
+from fleet.robots.decide import Verdict
+from missions import facts, handing_over, plans, step_policy
 from missions.decide import decide
-from missions.dispatching import LOST_RACES, carry_out, decisions, frames
 from missions.ledger import Ledger
 from missions.models import FINAL, Importance, Mission, OriginKind, Outcome, Step
-from missions.reasons import obstacle
-from missions.standing import standing
+from missions.queue import waiting
+from missions.queue.dispatching import LOST_RACES, carry_out, decisions, frames
+from missions.queue.reasons import obstacle
+from missions.queue.standing import standing
 from missions.wording import ending
 
 TRIES = 5  # of a transaction that met another one

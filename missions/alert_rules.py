@@ -1,11 +1,11 @@
-"""Alerts that missions raise: their lines of the table in fleet/alert_rules.py."""
+"""Alerts that missions raise: their lines of the table in fleet/alerts/rules.py."""
 
 from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from fleet.alert_rules import rule
-from fleet.alerts import raise_alert
+from fleet.alerts.actions import raise_alert
+from fleet.alerts.rules import rule
 from fleet.history import Change
 from fleet.models import Robot, Severity
 from missions.models import AbortReason, Importance

@@ -7,7 +7,7 @@ class MissionsConfig(AppConfig):
     name = "missions"
 
     def ready(self) -> None:
-        from fleet import work
+        from fleet.ports import work
         from missions import alert_rules, catalogue  # noqa: F401  (they register event kinds and alerts)
         from missions.work import current
 

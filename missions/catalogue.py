@@ -5,9 +5,9 @@ from typing import Any
 from django.db.models import Q
 
 from fleet import signals
-from fleet.access import PATH_TO_SITE
 from fleet.history import AGGREGATES, Aggregate, kind
 from fleet.models import Robot
+from fleet.people.access import PATH_TO_SITE
 from missions.deadlines import next_due_at
 from missions.models import Dependency, LetterDecision, Mission, Step, Template
 from missions.wording import ABORTED_UNCONFIRMED

@@ -12,18 +12,18 @@ from math import inf
 from typing import Any
 from uuid import uuid4
 
-from fleet import live
 from fleet.commit import new
 from fleet.history import AGGREGATES, Origin
 from fleet.models import Mode, Place, Robot
+from fleet.ports import live
 from missions import command_types, facts, plans, step_policy
 from missions.decide import decide
-from missions.dispatching import frames, locked
 from missions.ledger import Ledger
 from missions.models import RUNNING, Mission, State
-from missions.queue import distance_m
-from missions.reasons import MissionFacts, RobotFacts, robot_obstacle
-from missions.standing import robots_at
+from missions.queue.choosing import distance_m
+from missions.queue.dispatching import frames, locked
+from missions.queue.reasons import MissionFacts, RobotFacts, robot_obstacle
+from missions.queue.standing import robots_at
 
 POLICY = Origin("policy", "charge", "charge policy", "policy:battery low")
 AGAIN_S = 600  # after a charge that did not succeed, or was cancelled, the robot is not sent again so soon

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from fleet.abilities import cannot_words, missing, needed, words
+from fleet.robots.abilities import cannot_words, missing, needed, words
 
 MAX_TEXT = 200
 MAX_ARGS_BYTES = 4096
@@ -169,7 +169,7 @@ def validate(
 ) -> dict[str, Any]:
     """The parameters as they are stored: complete, typed, bounded. Raises `Invalid` naming the field.
 
-    `places` are the names on the mission's site, `capabilities` what the robot can do (fleet/abilities.py);
+    `places` are the names on the mission's site, `capabilities` what the robot can do (fleet/robots/abilities.py);
     `whose`: name of the robot, where it says that itself.
     """
     known = TYPES.get(command) if isinstance(command, str) else None

@@ -9,16 +9,16 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Q
 
-from fleet import decide as robot_rules
 from fleet import rows
 from fleet.commit import commit, loading
-from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Brand, Command, CommandState, HoldKind, Presence
+from fleet.robots import decide as robot_rules
+from fleet.robots.decide import Verdict
 from missions import decide as mission_rules
 from missions import facts, timings
 from missions.alert_rules import buried
-from missions.letters import bury_command
+from missions.letters.rows import bury_command
 from missions.models import OPEN, Mission, State
 
 

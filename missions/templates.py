@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from fleet.actions import Refused
 from fleet.columns import checked_name
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Robot, Site
+from fleet.robots.actions import Refused
 from missions import command_types, plans, step_policy
 from missions.actions import draft_mission
 from missions.models import Importance, OriginKind, Template

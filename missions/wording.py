@@ -31,7 +31,7 @@ def ending(mission: Any) -> str:
 
 
 def mission_told(mission: Any, why: str = "", robot_offline_since: datetime | None = None, tries: str = "") -> Told:
-    """The one thing to say about it now; `why` it waits (missions/waiting.py), at which try its step is. Reads columns only."""
+    """The one thing to say about it now; `why` it waits (missions/queue/waiting.py), at which try its step is. Reads columns only."""
     if mission.state == State.ABORTED:
         because = ": ".join(part for part in (aborted_because(mission), mission.abort_detail) if part)
         tone = "bad" if mission.stop_confirmed is False else "off"

@@ -1,9 +1,9 @@
-"""What robots are at, for the port `fleet.work`."""
+"""What robots are at, for the port `fleet.ports.work`."""
 
 from django.db.models import Count
 from django.urls import reverse
 
-from fleet.work import Work
+from fleet.ports.work import Work
 from missions.models import RUNNING, Mission, State
 
 

@@ -12,11 +12,12 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet import addresses, drivers
-from fleet.access import at_sites
 from fleet.admin.pages import ReadOnlyAdmin
 from fleet.admin.timeline import ago, stamp
 from fleet.models import Brand, Robot
+from fleet.people.access import at_sites
+from fleet.ports import drivers
+from fleet.robots import addresses
 from telemetry.gateways.knocks import MANY, ROWS_OF_ADDRESS, ROWS_OF_BROKER
 from telemetry.models import Knock
 from telemetry.out import statistics_admin, webhook_admin  # noqa: F401  (each registers its page)

@@ -9,11 +9,11 @@ class TelemetryConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models import Q
 
-        from fleet import drivers, live
-        from fleet import irregular as port
-        from fleet.access import PATH_TO_SITE
         from fleet.models import Robot
-        from missions import letter_actions
+        from fleet.people.access import PATH_TO_SITE
+        from fleet.ports import drivers, live
+        from fleet.ports import irregular as port
+        from missions.letters import actions as letter_actions
         from missions.models import Direction
         from telemetry import driver_choice, irregular, metrics, snapshots
         from telemetry.live import dirty, revocation

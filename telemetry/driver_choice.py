@@ -1,4 +1,4 @@
-"""The installed drivers as people choose among them and set them: what fleet's port (fleet/drivers.py) is filled with."""
+"""The installed drivers as people choose among them and set them: what fleet's port (fleet/ports/drivers.py) is filled with."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from fleet import drivers as port
+from fleet.ports import drivers as port
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Spec
 

@@ -9,7 +9,7 @@ from django.db import DatabaseError, IntegrityError, InterfaceError, Operational
 from redis.exceptions import RedisError
 
 from fleet.commit import Conflict
-from missions.dispatching import LOST_RACES
+from missions.queue.dispatching import LOST_RACES
 from telemetry.partitions import Lost
 
 

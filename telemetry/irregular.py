@@ -15,8 +15,8 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.utils import timezone
 
-from fleet.decide import Verdict
-from fleet.irregular import Irregular
+from fleet.ports.irregular import Irregular
+from fleet.robots.decide import Verdict
 from telemetry.models import Irregularity
 from telemetry.protocol import INTERNAL, TYPES
 

@@ -21,7 +21,7 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fleet.live import Facts
+from fleet.ports.live import Facts
 
 SCHEMA = 1
 FRESH_S = 10  # three heartbeats and a little: older facts are shown as old
@@ -236,7 +236,7 @@ _rests_until = 0.0
 
 
 def facts(robot_ids: list[str]) -> dict[str, Facts]:
-    """The port `fleet.live.source`. A live Redis that hangs costs its callers, the worker among them, one wait in a while."""
+    """The port `fleet.ports.live.source`. A live Redis that hangs costs its callers, the worker among them, one wait in a while."""
     global _rests_until
     started = time.monotonic()
     if started < _rests_until:

@@ -6,16 +6,16 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from fleet import decide as robots
 from fleet.deadlines import Deadline
 from fleet.deadlines import deadlines as robot_deadlines
-from fleet.decide import Verdict
 from fleet.history import Origin
 from fleet.models import Command, CommandState, HoldKind
+from fleet.robots import decide as robots
+from fleet.robots.decide import Verdict
 from missions import facts
 from missions.deadlines import deadlines
 from missions.ledger import Ledger
-from missions.waiting import why_waiting
+from missions.queue.waiting import why_waiting
 from telemetry.protocol import Up
 
 _RECEIPTS: dict[str, Callable[[Up], facts.Receipt]] = {

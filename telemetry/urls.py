@@ -6,7 +6,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.generic import RedirectView
 
 from fleet.models import ROBOT_ID
-from fleet.sign_in import SignInForm
+from fleet.people.sign_in import SignInForm
 from telemetry.pages import connecting, fleet_page, inspector
 
 page = require_http_methods(["GET", "HEAD", "POST"])

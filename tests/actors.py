@@ -6,12 +6,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from fleet import actions as fleet_actions
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.history import Origin, by_user
 from fleet.models import Brand, Robot, Site
-from fleet.people import grant_access
-from fleet.site_actions import add_place, create_site
+from fleet.people.actions import grant_access
+from fleet.robots import actions as fleet_actions
+from fleet.sites.actions import add_place, create_site
 from missions import actions
 from missions.ledger import Ledger
 from missions.models import Mission

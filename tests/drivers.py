@@ -1,6 +1,6 @@
 """A driver as the port shows it: robots that are called `maker/number`, with a few settings."""
 
-from fleet.drivers import Driver, Setting
+from fleet.ports.drivers import Driver, Setting
 
 
 def _wrong(profile):
@@ -32,5 +32,5 @@ NATIVE = Driver("native", "Drover's own protocol", "socket")
 
 
 def of_these(*drivers):
-    """For `fleet.drivers.source`."""
+    """For `fleet.ports.drivers.source`."""
     return lambda: {driver.name: driver for driver in drivers}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.throwaway import stores, valkey
+from fleet.running.throwaway import stores, valkey
 
 _stack = ExitStack()
 

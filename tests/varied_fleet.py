@@ -6,12 +6,12 @@ from uuid import UUID
 
 from django.db import transaction
 
-from fleet import actions as robots
-from fleet import decide as words
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.history import Origin
 from fleet.models import Site
-from fleet.site_actions import add_place, create_site
+from fleet.robots import actions as robots
+from fleet.robots import decide as words
+from fleet.sites.actions import add_place, create_site
 from missions import actions, facts
 from missions.ledger import Ledger
 from missions.models import Mission

@@ -1,4 +1,4 @@
-"""Alerts and their silences: what is open, who has seen it, how it ended. Buttons call `fleet.alerts`."""
+"""Alerts and their silences: what is open, who has seen it, how it ended. Buttons call `fleet.alerts.actions`."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,15 +13,15 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet import alerts
-from fleet.access import may
-from fleet.actions import Refused
 from fleet.admin.pages import Button, PageAdmin, UsualFilter
 from fleet.admin.records import page_of
 from fleet.admin.timeline import ago, stamp, timeline
-from fleet.audit import abouts
+from fleet.alerts import actions as alerts
+from fleet.audit.questions import abouts
 from fleet.history import by_user
 from fleet.models import Alert, Event, Robot, Severity, Silence, Site
+from fleet.people.access import may
+from fleet.robots.actions import Refused
 from fleet.wording import Said
 
 SAID = {

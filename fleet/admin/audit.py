@@ -13,14 +13,16 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.text import Truncator
 
-from fleet import audit, audit_event, evidence
-from fleet.access import at_sites
 from fleet.admin.pages import ReadOnlyAdmin
 from fleet.admin.records import as_text, page_of
 from fleet.admin.timeline import ACTORS, ago, stamp
-from fleet.audit_export import FORMATS, Streamed
+from fleet.audit import one_event as audit_event
+from fleet.audit import questions as audit
+from fleet.audit.export import FORMATS, Streamed
 from fleet.history import sentence
 from fleet.models import Event, Site
+from fleet.people.access import at_sites
+from fleet.ports import evidence
 
 PAGE = 100
 PATIENCE_MS = 8000  # a question that takes longer is to be narrowed

@@ -12,10 +12,11 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 
-from fleet import csv_table, imports
-from fleet.actions import Refused
 from fleet.admin.pages import PageAdmin
+from fleet.csv_files import imports
+from fleet.csv_files import table as csv_table
 from fleet.history import by_user
+from fleet.robots.actions import Refused
 
 
 class FileForm(forms.Form):

@@ -14,10 +14,11 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from fleet import actions, drivers
-from fleet.access import may
 from fleet.history import by_user
 from fleet.models import Robot
+from fleet.people.access import may
+from fleet.ports import drivers
+from fleet.robots import actions
 
 HELD_OUT = "THE-TOKEN"  # where the token goes, on a page that does not know it
 

@@ -1,6 +1,6 @@
 """Base of our admin pages: nothing is deleted, no list is edited, and a model with history is never saved from here.
 
-Every list, page, form, filter, count and search is narrowed here to the sites of who looks (fleet.access).
+Every list, page, form, filter, count and search is narrowed here to the sites of who looks (fleet.people.access).
 
 A page shows one row in words. What changes it is a button: a POST to its own URL that checks the permission
 again, calls one action and reports in one sentence.
@@ -22,9 +22,10 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 
-from fleet import access, actions
 from fleet.commit import Conflict
+from fleet.people import access
 from fleet.refusals import in_words, to_field
+from fleet.robots import actions
 
 
 class SeenFilter(admin.RelatedFieldListFilter):

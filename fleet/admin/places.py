@@ -8,15 +8,15 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from fleet import site_actions as actions
 from fleet.admin.csv_pages import SheetAdmin
 from fleet.admin.pages import Button
 from fleet.admin.site_map import M
 from fleet.admin.timeline import timeline
-from fleet.drawing import drawing
+from fleet.csv_files.imports import PLACES
 from fleet.history import by_user
-from fleet.imports import PLACES
 from fleet.models import Brand, Place, Site
+from fleet.sites import actions
+from fleet.sites.drawing import drawing
 
 
 class PlaceForm(forms.Form):

@@ -7,10 +7,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from fleet import actions
 from fleet.history import by_user
 from fleet.models import Robot
 from fleet.refusals import named
+from fleet.robots import actions
 
 SHIFT_BEGINS_H = 6  # UTC: when robots that are out "until Monday" are wanted again
 

@@ -9,9 +9,9 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from fleet import live, work
 from fleet.admin.pages import RetiredFilter
 from fleet.models import Hold, HoldKind, Mode, Presence, Robot
+from fleet.ports import live, work
 
 _OPEN_HOLD = Hold.objects.filter(robot=OuterRef("pk"), released_at=None)
 HELD = Exists(_OPEN_HOLD)

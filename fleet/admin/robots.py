@@ -12,7 +12,6 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import abilities, actions, drivers, faults, irregular, live, sending, setting_fields, work
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
 from fleet.admin.csv_pages import SheetAdmin
@@ -27,9 +26,12 @@ from fleet.admin.robot_list import (
     heard_at,
 )
 from fleet.admin.timeline import ago, timeline
+from fleet.brands import setting_fields
+from fleet.csv_files.imports import ROBOTS
 from fleet.history import by_user
-from fleet.imports import ROBOTS
 from fleet.models import MAX_ADDRESS, Brand, Command, Hold, Presence, Robot, Site
+from fleet.ports import drivers, irregular, live, work
+from fleet.robots import abilities, actions, faults, sending
 from fleet.wording import FAULTS, MODES, clock, hold_said, presence_said, robot_said
 
 

@@ -9,14 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
-from fleet import site_actions as actions
-from fleet.access import at_sites, may
-from fleet.actions import Refused
-from fleet.drawing import drawing
 from fleet.history import by_user
-from fleet.maps import picture_of
 from fleet.models import MapImage, Site
+from fleet.people.access import at_sites, may
 from fleet.refusals import to_field
+from fleet.robots.actions import Refused
+from fleet.sites import actions
+from fleet.sites.drawing import drawing
+from fleet.sites.maps import picture_of
 
 M = {"step": "any"}  # metres and radians have as many digits as it takes
 

@@ -10,15 +10,15 @@ from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet import site_actions as actions
-from fleet.access import may
 from fleet.admin import stops
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.site_map import map_form, map_picture
 from fleet.admin.timeline import timeline
-from fleet.drawing import drawing
 from fleet.history import by_user
 from fleet.models import Site
+from fleet.people.access import may
+from fleet.sites import actions
+from fleet.sites.drawing import drawing
 
 
 class SiteForm(forms.Form):

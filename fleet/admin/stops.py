@@ -15,10 +15,10 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import actions
-from fleet.access import at_sites
 from fleet.history import by_user
 from fleet.models import Hold, HoldKind, Robot, Site
+from fleet.people.access import at_sites
+from fleet.robots import actions
 
 STOP, RELEASE = "fleet.stop_robot", "fleet.release_robot"
 

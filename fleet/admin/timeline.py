@@ -9,9 +9,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from fleet.access import at_sites
 from fleet.history import sentence
 from fleet.models import Event
+from fleet.people.access import at_sites
 
 SHOWN = 300  # newest events on a page; the event list has all
 ACTORS = {"user": "person", "robot": "robot", "deadline": "deadline", "policy": "policy", "system": "system"}

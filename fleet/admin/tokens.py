@@ -10,12 +10,12 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.actions import Refused
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago
 from fleet.history import by_user
 from fleet.models import ApiToken, no_nul
-from fleet.tokens import SCOPES, issue_token, revoke_token
+from fleet.people.tokens import SCOPES, issue_token, revoke_token
+from fleet.robots.actions import Refused
 
 
 class TokenForm(forms.Form):

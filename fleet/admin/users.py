@@ -18,13 +18,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet import people, sessions, sign_in
-from fleet.access import EVERY_SITE, sites_of
-from fleet.actions import Refused
 from fleet.admin.pages import Button, PageAdmin, ReadOnlyAdmin
 from fleet.admin.timeline import ago, stamp, timeline
 from fleet.history import by_user
 from fleet.models import Person, Role, Site
+from fleet.people import actions as people
+from fleet.people import sessions, sign_in
+from fleet.people.access import EVERY_SITE, sites_of
+from fleet.robots.actions import Refused
 
 admin.site.unregister([User, Group])
 ROLES = [("", "None: sees and does nothing"), *Role.choices]
@@ -234,7 +235,7 @@ class PersonAdmin(PageAdmin):
 
 @admin.register(Group)
 class RoleGroupAdmin(ReadOnlyAdmin):
-    """Roles are a table in the code (fleet/roles.py); here one can read what each may do."""
+    """Roles are a table in the code (fleet/people/roles.py); here one can read what each may do."""
 
     many = "roles"
     list_display = ("name",)

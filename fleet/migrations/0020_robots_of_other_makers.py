@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='robot',
             name='faults',
-            field=models.JSONField(default=list, help_text='What is wrong, one by one, and what was (fleet/faults.py).'),
+            field=models.JSONField(default=list, help_text='What is wrong, one by one, and what was (fleet/robots/faults.py).'),
         ),
         migrations.AddField(
             model_name='robot',

@@ -9,15 +9,15 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet import brand_actions as actions
-from fleet import drivers, setting_fields
-from fleet.access import at_sites
 from fleet.admin.pages import PageAdmin
 from fleet.admin.timeline import timeline
+from fleet.brands import actions, setting_fields
 from fleet.history import by_user
 from fleet.models import Brand, Robot
-from missions.brand_forms import BrandForm, filled_in, waits_in_words
+from fleet.people.access import at_sites
+from fleet.ports import drivers
 from missions.command_types import TYPES
+from missions.forms.brands import BrandForm, filled_in, waits_in_words
 
 
 @admin.register(Brand)

@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import access
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
+from fleet.people import access
 from fleet.refusals import in_words
 from missions import actions
 from missions.admin.mission_buttons import RANGE, number_of

@@ -13,16 +13,16 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.access import EVERY_SITE, at_sites, sites_of
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.records import PAGES, as_text
 from fleet.admin.timeline import ago, stamp, timeline
 from fleet.history import by_user
 from fleet.models import Robot
-from missions import letter_actions
+from fleet.people.access import EVERY_SITE, at_sites, sites_of
 from missions.admin import letter_list as lists
 from missions.admin.letter_bulk import offered
-from missions.letter_words import next_step, outcome, said
+from missions.letters import actions as letter_actions
+from missions.letters.wording import next_step, outcome, said
 from missions.models import UNDECIDED, DeadLetter, Direction, LetterState, Mission
 
 PAGES["letter"] = DeadLetter

@@ -14,14 +14,14 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from fleet import access
-from fleet.actions import Refused
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.models import Robot
+from fleet.people import access
 from fleet.refusals import in_words
+from fleet.robots.actions import Refused
 from missions.admin.letter_list import EACH, with_alike
-from missions.letter_actions import discard_letter, requeue_letter
+from missions.letters.actions import discard_letter, requeue_letter
 from missions.models import DeadLetter
 
 MOST = 500  # at once

@@ -10,9 +10,9 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from fleet.access import at_sites
 from fleet.admin.pages import UsualFilter
 from fleet.models import Robot, Site
+from fleet.people.access import at_sites
 from missions.models import UNDECIDED, DeadLetter, LetterState
 
 ALIKE = ("direction", "robot_id", "kind", "reason_group", "state")

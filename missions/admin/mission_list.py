@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from missions.models import FINAL, OPEN, QUEUED, RUNNING, Importance, Mission, State
-from missions.waiting import why_waiting_all
+from missions.queue.waiting import why_waiting_all
 
 WAITING = "waiting"
-IN_THE_QUEUE = ("-priority", "queued_at", "id")  # as missions.queue.order has it
+IN_THE_QUEUE = ("-priority", "queued_at", "id")  # as missions.queue.choosing.order has it
 
 
 def shown(now: datetime) -> dict[str, tuple[str, Q]]:

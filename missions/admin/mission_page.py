@@ -13,15 +13,15 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from fleet import sending
-from fleet.access import at_sites
 from fleet.admin.timeline import timeline
 from fleet.models import Command, OfflinePolicy
+from fleet.people.access import at_sites
+from fleet.robots import sending
 from missions import timings
 from missions.admin.due_rows import due_rows
 from missions.admin.step_rows import standing_still, step_rows
 from missions.models import FINAL, Mission, OriginKind, State
-from missions.waiting import why_waiting
+from missions.queue.waiting import why_waiting
 from missions.wording import mission_said
 
 EVERY_S = 3  # how often an open page asks

@@ -16,11 +16,11 @@ from fleet.refusals import to_field
 from missions import actions, templates
 from missions.admin.mission_buttons import again, run_now
 from missions.admin.once import key_of
-from missions.choices import choices_for
 from missions.command_types import TYPES
+from missions.forms.choices import choices_for
+from missions.forms.templates import VALUE, UseForm, blank, bound, parameters_of, problems
 from missions.models import Template
 from missions.step_wording import unusual_words
-from missions.template_forms import VALUE, UseForm, blank, bound, parameters_of, problems
 from missions.templates import TYPES as PARAMETER_TYPES
 
 

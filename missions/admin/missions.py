@@ -26,8 +26,8 @@ from missions.admin.mission_buttons import BUTTONS, again, run_now
 from missions.admin.mission_list import MissionList, ShownFilter, daily
 from missions.admin.mission_page import page_context
 from missions.admin.once import key_of
-from missions.choices import choices_for
-from missions.forms import blank, bound, check, filled_in, problems
+from missions.forms.choices import choices_for
+from missions.forms.mission import blank, bound, check, filled_in, problems
 from missions.models import FINAL, Importance, Mission, Outcome, State, Step
 from missions.wording import mission_said
 

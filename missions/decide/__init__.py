@@ -12,8 +12,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from fleet.decide import Verdict
 from fleet.history import Change
+from fleet.robots.decide import Verdict
 from missions import facts
 from missions.decide import ending, handing, moving, offline, questions, receipts, requests, suspending
 from missions.models import FINAL

@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from fleet import decide as robots
-from fleet.commands import command
 from fleet.history import Change
 from fleet.models import CommandState, HoldKind
+from fleet.robots import decide as robots
+from fleet.robots.commands import command
 from missions import facts, timings
 from missions.decide import clocks
 

@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from fleet.commands import command
-from fleet.decide import Verdict
 from fleet.history import Change
 from fleet.models import CommandState
+from fleet.robots.commands import command
+from fleet.robots.decide import Verdict
 from missions import facts, timings
 from missions.decide import clocks
 from missions.decide.ending import stop

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from fleet.commands import command
 from fleet.history import Change
 from fleet.models import CommandState
+from fleet.robots.commands import command
 from missions import facts, timings
 from missions.decide import clocks
 from missions.decide.ending import abort, stop

@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from fleet.decide import Verdict
 from fleet.history import Change
 from fleet.models import OfflinePolicy
+from fleet.robots.decide import Verdict
 from missions import facts, timings
 from missions.decide import clocks
 from missions.decide.ending import stop

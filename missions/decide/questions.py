@@ -4,9 +4,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from fleet.commands import command
-from fleet.decide import Verdict
 from fleet.history import Change
+from fleet.robots.commands import command
+from fleet.robots.decide import Verdict
 from missions import facts, timings
 from missions.decide import clocks
 from missions.decide.ending import abort, send_cancel, stop

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from fleet import decide as robots
-from fleet.decide import Verdict
 from fleet.history import Change
 from fleet.models import CommandState
+from fleet.robots import decide as robots
+from fleet.robots.decide import Verdict
 from missions import facts
 from missions.decide import clocks
 from missions.decide.ending import abort

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from fleet.commands import command
-from fleet.decide import Verdict
 from fleet.history import Change
+from fleet.robots.commands import command
+from fleet.robots.decide import Verdict
 from fleet.wording import clock
 from missions import facts, timings
 from missions.decide import clocks

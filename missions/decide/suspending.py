@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from fleet.decide import Verdict
 from fleet.history import Change
+from fleet.robots.decide import Verdict
 from missions import facts, timings
 from missions.decide import clocks
 from missions.decide.moving import advance

@@ -8,9 +8,9 @@ from django.utils import timezone
 from ninja.errors import AuthorizationError
 from ninja.security import HttpBearer
 
-from fleet.access import at_sites
 from fleet.models import ApiToken
-from fleet.tokens import SCOPES, allows, token_of
+from fleet.people.access import at_sites
+from fleet.people.tokens import SCOPES, allows, token_of
 
 
 class Bearer(HttpBearer):

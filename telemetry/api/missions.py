@@ -10,15 +10,15 @@ from django.http import HttpResponse
 from ninja import Query, Router
 from pydantic import AwareDatetime
 
-from fleet.access import at_sites
-from fleet.actions import Refused
 from fleet.history import sentence
 from fleet.models import Event, Site
+from fleet.people.access import at_sites
+from fleet.people.tokens import by_token
 from fleet.refusals import named
-from fleet.tokens import by_token
+from fleet.robots.actions import Refused
 from missions import actions, step_policy
 from missions.models import Mission, Outcome, State
-from missions.waiting import why_waiting_all
+from missions.queue.waiting import why_waiting_all
 from missions.wording import mission_said
 from telemetry.api import schemas
 from telemetry.api.bearer import found, need

@@ -9,9 +9,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
-from fleet.actions import Refused
 from fleet.commit import Conflict
 from fleet.refusals import in_words
+from fleet.robots.actions import Refused
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 from django.db.models import Prefetch
 from ninja import Query, Router
 
-from fleet import abilities, actions, live
-from fleet.access import at_sites
 from fleet.models import Hold, Place, Robot, Site
-from fleet.tokens import by_token
+from fleet.people.access import at_sites
+from fleet.people.tokens import by_token
+from fleet.ports import live
+from fleet.robots import abilities, actions
 from missions.models import RUNNING, Mission
 from telemetry.api import schemas
 from telemetry.api.bearer import found, need

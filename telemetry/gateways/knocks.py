@@ -17,8 +17,8 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from fleet.actions import digest_of
 from fleet.models import MAX_ADDRESS, ROBOT_ID, RobotCredential
+from fleet.robots.actions import digest_of
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.sessions import client_address
+from fleet.people.sessions import client_address
 
 
 def bearer_token(scope: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from django.contrib.auth import get_user
 from django.contrib.sessions.backends.db import SessionStore
 
-from fleet.access import sites_of
+from fleet.people.access import sites_of
 from telemetry.live.fragments import EVERYWHERE, View
 
 VIEW = ("fleet.view_robot", "missions.view_mission")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from missions.models import FINAL
-from missions.reasons import RobotFacts
+from missions.queue.reasons import RobotFacts
 from telemetry import metrics
 from telemetry.live import cards, fragments
 from telemetry.live.alarms import AlertRow

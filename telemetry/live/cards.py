@@ -13,8 +13,8 @@ from fleet.models import HoldKind, Mode, Presence
 from fleet.wording import DISPATCHING, MODES, PRESENCES, STOPPING, fault_said, hold_said, presence_said
 from missions.command_types import in_words
 from missions.models import State
-from missions.reasons import MissionFacts, RobotFacts, why
-from missions.standing import held_words
+from missions.queue.reasons import MissionFacts, RobotFacts, why
+from missions.queue.standing import held_words
 from missions.step_wording import tries_words
 from missions.wording import mission_told
 from telemetry.live.loading import Hold, MissionRow, RobotRow, Waits

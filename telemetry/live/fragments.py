@@ -11,7 +11,7 @@ from django.template.context import Context
 from django.template.engine import Engine
 from django.urls import reverse
 
-from missions.reasons import RobotFacts
+from missions.queue.reasons import RobotFacts
 from telemetry.live import alarms, cards
 from telemetry.live.alarms import AlertRow
 from telemetry.live.loading import MissionRow, RobotRow

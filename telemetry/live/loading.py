@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from django.db import connection
 
-from fleet.abilities import ABLE_SQL, NEEDED_SQL
+from fleet.robots.abilities import ABLE_SQL, NEEDED_SQL
 from missions.models import OPEN_SQL, QUEUED_SQL, RUNNING_SQL, State
 
 LONG = 300  # characters of a text that a card can ever show

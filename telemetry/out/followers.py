@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from fleet import alert_mail
+from fleet.alerts import mail as alert_mail
 from fleet.history import KINDS
 from telemetry.out import statistics, wanted
 from telemetry.out.group import Follow, Group

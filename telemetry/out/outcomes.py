@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from django.db import transaction
 from django.db.models import F
 
-from fleet.alerts import clear_alert, raise_alert
+from fleet.alerts.actions import clear_alert, raise_alert
 from fleet.models import Alert, Severity
 from telemetry.out import undelivered, webhooks
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane

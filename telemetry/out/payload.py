@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fleet.audit_export import exact
+from fleet.audit.export import exact
 from fleet.history import sentence
 from fleet.models import Event, Site
 from telemetry.out.models import Sending

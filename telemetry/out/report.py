@@ -11,8 +11,8 @@ from django.db.models import QuerySet, Sum
 from django.db.models.functions import ExtractHour
 from django.urls import reverse
 
-from fleet.access import at_sites
 from fleet.models import Brand, Site
+from fleet.people.access import at_sites
 from missions.command_types import TYPES
 from missions.models import AbortReason
 from telemetry.out.models import Tally

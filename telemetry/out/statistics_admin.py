@@ -10,8 +10,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from fleet import csv_table
 from fleet.admin.pages import ReadOnlyAdmin
+from fleet.csv_files import table as csv_table
 from fleet.models import Brand, Site
 from telemetry.out import report
 from telemetry.out.behind import groups_behind

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import F
 from django.utils import timezone
 
-from fleet.actions import Refused
+from fleet.robots.actions import Refused
 from missions.models import DeadLetter, Direction, LetterState, Mission
 from telemetry import metrics
 from telemetry.out.models import Sending, SendState, Webhook
@@ -66,7 +66,7 @@ def give_up(sending: Sending, state: str, why: str, now: datetime) -> None:
 
 
 def open_again(letter: DeadLetter) -> None:
-    """Hook of `missions.letter_actions`: send it again, for another day. Raises `Refused` when nobody wants it any more."""
+    """Hook of `missions.letters.actions`: send it again, for another day. Raises `Refused` when nobody wants it any more."""
     now = timezone.now()
     webhook_id, event = divmod(letter.msg_id.int, 1 << 64)
     # locked: what is open when it is switched off is given up by whoever does it

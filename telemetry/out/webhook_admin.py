@@ -12,13 +12,13 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.access import EVERY_SITE, sites_of
-from fleet.actions import Refused
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago, stamp, timeline
-from fleet.audit import SUBJECTS, kind_in_words
+from fleet.audit.questions import SUBJECTS, kind_in_words
 from fleet.history import KINDS, by_user
 from fleet.models import Site, no_nul
+from fleet.people.access import EVERY_SITE, sites_of
+from fleet.robots.actions import Refused
 from fleet.wording import Said
 from telemetry.out import webhooks
 from telemetry.out.models import SendState, Webhook

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from django.dispatch import Signal
 
-from fleet.decide import Verdict
 from fleet.history import AGGREGATES, Aggregate, Change, kind
+from fleet.robots.decide import Verdict
 from telemetry.out.models import Webhook
 from telemetry.out.wanted import ALL
 

@@ -7,11 +7,11 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from fleet.actions import Refused
-from fleet.alerts import clear_alert
+from fleet.alerts.actions import clear_alert
 from fleet.columns import checked_name, next_pk
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
+from fleet.robots.actions import Refused
 from telemetry.out import undelivered
 from telemetry.out import webhook_rules as rules
 from telemetry.out.addresses import checked_url

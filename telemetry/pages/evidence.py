@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from fleet import evidence
-from fleet.evidence import Evidence
+from fleet.ports import evidence
+from fleet.ports.evidence import Evidence
 from missions.models import DeadLetter
 from telemetry.models import ProcessedMessage
 

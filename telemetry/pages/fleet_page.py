@@ -16,12 +16,12 @@ from django.shortcuts import redirect, render
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST, require_safe
 
-from fleet import actions as robots
-from fleet import alerts
-from fleet.access import at_sites, sites_of
+from fleet.alerts import actions as alerts
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.models import Alert, Robot, Site
+from fleet.people.access import at_sites, sites_of
+from fleet.robots import actions as robots
 from missions import actions as missions
 from missions.models import Mission
 from telemetry import snapshots

@@ -14,9 +14,9 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from fleet.access import at_sites
 from fleet.admin.timeline import ago, clock
 from fleet.models import Robot
+from fleet.people.access import at_sites
 from fleet.wording import Said
 from telemetry import snapshots
 from telemetry.gateways import heard

@@ -7,11 +7,11 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from fleet.access import at_sites
 from fleet.admin.alerts import SAID
 from fleet.admin.timeline import ago
-from fleet.alerts import open_alerts
+from fleet.alerts.actions import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
+from fleet.people.access import at_sites
 from fleet.wording import PRESENCES, Said
 from missions.admin.mission_list import daily
 from missions.models import RUNNING, UNDECIDED, DeadLetter, Mission

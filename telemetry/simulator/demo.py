@@ -1,6 +1,6 @@
 """The demo site: made once, resized on later runs, and kept busy with calm, seeded missions.
 
-Everything goes the way of people: robots by `fleet.actions`, missions by `missions.actions`. The tokens of the
+Everything goes the way of people: robots by `fleet.robots.actions`, missions by `missions.actions`. The tokens of the
 simulated robots are kept in `robots.json` (mode 0600), because the database holds only their digests.
 """
 
@@ -17,14 +17,14 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from fleet import live
-from fleet.actions import Refused, enrol_robot, issue_credential, reinstate_robot, retire_robot, robot_of_token
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.history import Origin
-from fleet.keys import write_private
 from fleet.models import Brand, Event, Hold, Mode, Person, Place, Presence, Robot, Site
-from fleet.people import grant_access
-from fleet.site_actions import add_place, create_site
+from fleet.people.actions import grant_access
+from fleet.ports import live
+from fleet.robots.actions import Refused, enrol_robot, issue_credential, reinstate_robot, retire_robot, robot_of_token
+from fleet.running.keys import write_private
+from fleet.sites.actions import add_place, create_site
 from missions.actions import draft_mission, queue_mission
 from missions.models import QUEUED, RUNNING, Mission, State
 from telemetry.simulator import foreign_robots

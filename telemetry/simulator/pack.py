@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Any
 
-from fleet.tether import tied
+from fleet.running.tether import tied
 
 log = logging.getLogger("robots")
 RESTART_S = 1.0

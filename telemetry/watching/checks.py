@@ -19,8 +19,8 @@ from django.db.models import Count
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fleet import live
 from fleet.models import Alert, Mode, Presence, Robot, Severity
+from fleet.ports import live
 from telemetry import clocks
 from telemetry.drivers import registry
 from telemetry.out.behind import groups_behind

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fleet import startup
+from fleet.running import startup
 from telemetry.partitions import somebody_works
 from telemetry.watching import notices
 from telemetry.watching.causes import CAUSES, words

@@ -14,7 +14,7 @@ from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.utils import timezone
 
-from fleet.alerts import SYSTEM, clear_alert, raise_alert
+from fleet.alerts.actions import SYSTEM, clear_alert, raise_alert
 from fleet.models import Severity
 from telemetry import clocks, metrics
 from telemetry.watching import causes, notices

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 
 from fleet import logs, rows
 from missions.ledger import Ledger
-from missions.letters import Settled, claim, settle
+from missions.letters.rows import Settled, claim, settle
 from missions.models import Direction
 from telemetry import irregular, metrics, translate, watermarks
 from telemetry.partitions import holding

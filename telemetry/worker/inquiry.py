@@ -10,9 +10,9 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from fleet.commands import command
 from fleet.history import Origin
 from fleet.models import Command, CommandState, Presence
+from fleet.robots.commands import command
 from missions.ledger import Ledger
 from missions.models import OPEN, Mission
 from telemetry.partitions import hold

@@ -20,7 +20,7 @@ from django.db import connection
 from redis.exceptions import RedisError
 
 from fleet import logs
-from fleet.alerts import raise_alert
+from fleet.alerts.actions import raise_alert
 from fleet.models import Robot, Severity
 from telemetry import clocks, metrics
 from telemetry.clocks import Clocks

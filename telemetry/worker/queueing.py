@@ -14,10 +14,10 @@ from django.db import connection, transaction
 
 from fleet.history import Origin
 from missions import charging, facts, handing_over
-from missions.dispatching import carry_out, decisions
 from missions.ledger import Ledger
 from missions.models import OPEN, Dependency, State
-from missions.queue import Decision
+from missions.queue.choosing import Decision
+from missions.queue.dispatching import carry_out, decisions
 from telemetry.failures import Blame, blame
 from telemetry.partitions import hold
 from telemetry.stream import partition_of

@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db.models import Q
 
-from fleet.alerts import clear_alert
+from fleet.alerts.actions import clear_alert
 from fleet.models import Alert
 from missions.alert_rules import DEAD_LETTER
-from missions.letters import settle_commands
+from missions.letters.rows import settle_commands
 from missions.models import UNDECIDED, DeadLetter, Direction, LetterState
 from telemetry.stream import Streams, partition_of
 

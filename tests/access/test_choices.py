@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.models import Place, Robot, Site
-from fleet.site_actions import add_place
+from fleet.sites.actions import add_place
 from missions.models import Mission
 from tests.access.world import World
 from tests.actors import SYSTEM

@@ -17,10 +17,10 @@ from django.db import connection, connections
 from django.test import Client
 from psycopg.conninfo import make_conninfo
 
-from fleet import actions as fleet_actions
 from fleet.asgi import application
 from fleet.models import Membership
-from fleet.people import grant_access
+from fleet.people.actions import grant_access
+from fleet.robots import actions as fleet_actions
 from telemetry import snapshots
 from telemetry.gateways.http import requests
 from telemetry.gateways.http.callers import Callers
@@ -160,7 +160,7 @@ async def test_the_counters_are_those_of_the_own_sites(world, doors):
 GRANT = """
 from django.contrib.auth.models import User
 from fleet.history import Origin
-from fleet.people import grant_access
+from fleet.people.actions import grant_access
 grant_access(User.objects.get(username="Ana"), role="supervisor", sites={sites}, by=Origin("system"))
 """
 BY_ORM = """

@@ -7,9 +7,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from fleet import actions as fleet_actions
-from fleet import site_actions
 from fleet.history import by_user
+from fleet.robots import actions as fleet_actions
+from fleet.sites import actions as site_actions
 from missions import actions
 from missions.models import DeadLetter
 from tests.access import table

@@ -15,12 +15,14 @@ from django.test import Client
 from django.urls import URLResolver, get_resolver
 from django.utils import timezone
 
-from fleet import access, alerts, site_actions
-from fleet import actions as fleet_actions
+from fleet.alerts import actions as alerts
 from fleet.history import by_user
-from fleet.maps import picture_of
 from fleet.models import Alert, Brand, Robot, Site
-from fleet.tokens import SCOPES, issue_token
+from fleet.people import access
+from fleet.people.tokens import SCOPES, issue_token
+from fleet.robots import actions as fleet_actions
+from fleet.sites import actions as site_actions
+from fleet.sites.maps import picture_of
 from missions import actions, templates
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.knocks import Stranger, record

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fleet.tokens import SCOPES, issue_token
+from fleet.people.tokens import SCOPES, issue_token
 from tests.actors import SYSTEM
 
 

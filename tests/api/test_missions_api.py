@@ -10,9 +10,9 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.utils import timezone
 
-from fleet.actions import enrol_robot
 from fleet.history import by_user
 from fleet.models import ApiRequest, Event
+from fleet.robots.actions import enrol_robot
 from missions import actions
 from missions.models import Mission
 from telemetry.api.following import Followers, followers

@@ -4,8 +4,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from fleet.actions import enrol_robot, retire_robot
 from fleet.models import Event, Hold
+from fleet.robots.actions import enrol_robot, retire_robot
 from tests.actors import SYSTEM
 
 

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from fleet import foreign
+from fleet.running import foreign
 from tests.tools import missing
 
 

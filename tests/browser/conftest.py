@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from fleet.tether import tied
+from fleet.running.tether import tied
 from tests.eventually import eventually
 from tests.tools import tool
 

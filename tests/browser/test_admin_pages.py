@@ -2,9 +2,9 @@
 
 import pytest
 
-from fleet import actions as robots
 from fleet.history import by_user
 from fleet.models import Event
+from fleet.robots import actions as robots
 from missions import actions as missions
 from missions.facts import Accepted, Cancelled, Delivered
 from tests.actors import tell

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet import alerts
+from fleet.alerts import actions as alerts
 from fleet.history import by_user
 from fleet.models import Alert
 from missions import actions

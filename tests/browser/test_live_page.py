@@ -9,8 +9,8 @@ from django.conf import settings
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from fleet import actions as robots
 from fleet.models import Hold
+from fleet.robots import actions as robots
 from missions import actions, facts
 from tests import varied_fleet
 from tests.actors import STEPS, SYSTEM, tell, user

@@ -4,8 +4,8 @@ import pytest
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from playwright.sync_api import expect
 
-from fleet import actions as robots
 from fleet.history import by_user
+from fleet.robots import actions as robots
 from missions import actions
 from missions.facts import Accepted, Cancelled, Delivered, StepCompleted
 from missions.models import Mission, State

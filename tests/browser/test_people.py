@@ -6,7 +6,7 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 
 from fleet.history import by_user
-from fleet.people import grant_access
+from fleet.people.actions import grant_access
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PASSWORD = "correct horse battery"

@@ -4,7 +4,7 @@ after saving, and usual times of the chosen robot; and a mission's page that say
 import pytest
 from playwright.sync_api import expect
 
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from missions.facts import Accepted, StepCompleted
 from missions.models import Mission
 from missions.step_policy import of

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from fleet import actions as robots
-from fleet.decide import Due
 from fleet.models import Hold
+from fleet.robots import actions as robots
+from fleet.robots.decide import Due
 from tests.actors import SYSTEM, online
 from tests.browser.test_live_page import Words, card, is_live, opened
 

@@ -4,10 +4,10 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from fleet import actions as robots
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from fleet.models import Event
-from fleet.site_actions import add_place
+from fleet.robots import actions as robots
+from fleet.sites.actions import add_place
 from missions import actions, facts
 from tests import varied_fleet
 from tests.actors import SYSTEM, tell

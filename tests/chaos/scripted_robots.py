@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import redis.asyncio
 from django.conf import settings
 
-from fleet import actions as fleet_actions
+from fleet.robots import actions as fleet_actions
 from missions import actions
 from missions.models import Mission
 from telemetry import snapshots, stream

@@ -40,13 +40,13 @@ def populate(world: World) -> tuple[int, list[str]]:
     """A site with robots that are online; their ids."""
     from django.core.management import call_command
 
-    from fleet import actions
     from fleet.models import Robot
+    from fleet.robots import actions
     from tests.actors import SYSTEM, site_with_places
     from tests.eventually import eventually
 
     call_command("migrate", verbosity=0)
-    from fleet.brand_actions import create_brand
+    from fleet.brands.actions import create_brand
 
     site = site_with_places("Hall 1")
     brand = create_brand(

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from fleet.throwaway import stores
+from fleet.running.throwaway import stores
 from tests.chaos.conftest import OwnValkey
 from tests.chaos.world import mount
 from tests.eventually import eventually

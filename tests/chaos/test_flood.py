@@ -16,7 +16,7 @@ import redis
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from fleet import actions
+from fleet.robots import actions
 from telemetry import stream
 from telemetry.stream import Streams
 from tests.actors import SYSTEM

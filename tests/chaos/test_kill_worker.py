@@ -12,7 +12,7 @@ import redis
 from django.conf import settings
 from django.db import connection
 
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from fleet.models import Event, Robot
 from missions import invariants
 from missions.models import DeadLetter, Mission

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from fleet import actions
 from fleet.models import Command, Event, Hold
-from fleet.tether import tied
+from fleet.robots import actions
+from fleet.running.tether import tied
 from missions import invariants
 from telemetry.models import Link
 from telemetry.stream import Streams

@@ -11,8 +11,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from fleet import actions as fleet_actions
 from fleet.models import Command
+from fleet.robots import actions as fleet_actions
 from missions import invariants
 from missions.models import DeadLetter
 from telemetry.models import ProcessedMessage, Watermark

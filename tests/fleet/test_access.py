@@ -3,11 +3,11 @@
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
-from fleet import access
 from fleet.history import Origin
 from fleet.models import Event, Outbox, Robot, Site
-from fleet.people import grant_access
-from fleet.site_actions import create_site
+from fleet.people import access
+from fleet.people.actions import grant_access
+from fleet.sites.actions import create_site
 from missions.models import Mission
 from tests.actors import SYSTEM
 
@@ -62,7 +62,7 @@ def test_an_empty_role_takes_everything_away(supervisor):
 
 
 def test_an_event_keeps_the_site_that_it_was_about(robot, brand, other_site):
-    from fleet.actions import edit_robot
+    from fleet.robots.actions import edit_robot
 
     before = Event.objects.filter(aggregate="robot:RB-001").count()
     edit_robot("RB-001", name="Ella", site=other_site, brand=brand, by=BOSS)

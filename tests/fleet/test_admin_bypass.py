@@ -10,9 +10,9 @@ from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
-from fleet import actions
 from fleet.history import by_user
 from fleet.models import Brand, Event, Hold, Place, Robot, RobotCredential, Site
+from fleet.robots import actions
 from missions.models import Mission
 from tests.actors import user
 from tests.fleet.pictures import png

@@ -7,11 +7,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from fleet import actions
-from fleet.actions import robot_of_token
 from fleet.history import by_user
 from fleet.models import Event, Hold, Robot, RobotCredential
-from fleet.site_actions import add_place
+from fleet.robots import actions
+from fleet.robots.actions import robot_of_token
+from fleet.sites.actions import add_place
 from missions import actions as missions
 from missions.models import Mission
 from telemetry.simulator.robot import Config

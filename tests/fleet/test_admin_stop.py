@@ -3,8 +3,8 @@
 import pytest
 from django.urls import reverse
 
-from fleet import actions
 from fleet.models import Hold
+from fleet.robots import actions
 from tests.actors import SYSTEM
 
 LIST = reverse("admin:fleet_robot_changelist")

@@ -8,13 +8,13 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from fleet import actions as robots
-from fleet import alerts
-from fleet import decide as words
-from fleet.actions import Refused
-from fleet.alert_rules import MAX_TEXT, RULES
+from fleet.alerts import actions as alerts
+from fleet.alerts.rules import MAX_TEXT, RULES
 from fleet.history import KINDS, Origin, by_user
 from fleet.models import Alert, AlertTally, Event
+from fleet.robots import actions as robots
+from fleet.robots import decide as words
+from fleet.robots.actions import Refused
 from fleet.signals import alert_changed
 from missions import actions, facts
 from missions.ledger import Ledger
@@ -151,7 +151,7 @@ def test_events_outside_the_table_cost_no_query(robot, django_assert_num_queries
         ledger = Ledger.open(["RB-001"], now=START)
         ledger.tell_robot("RB-001", words.Reported(1, 1, "idle"), SYSTEM, START)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fleet.alert_rows.settle", None)
+            patch.setattr("fleet.alerts.rows.settle", None)
             ledger.commit()
 
 

@@ -7,9 +7,9 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from fleet import alerts
-from fleet import decide as words
+from fleet.alerts import actions as alerts
 from fleet.models import Alert, Event, Silence
+from fleet.robots import decide as words
 from missions.ledger import Ledger
 from telemetry.models import Partition
 from telemetry.partitions import Partitions

@@ -10,7 +10,8 @@ from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 
-from fleet import alert_mail, alerts
+from fleet.alerts import actions as alerts
+from fleet.alerts import mail as alert_mail
 from fleet.models import Alert, AlertMail, AlertTally
 from fleet.settings import mail_server
 from tests.actors import START, SYSTEM, user

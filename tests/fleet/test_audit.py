@@ -8,11 +8,13 @@ from django.db import connection, transaction
 from django.urls import reverse
 from django.utils import timezone
 
-from fleet import actions as robots
-from fleet import audit, audit_event, triggers
-from fleet import decide as words
+from fleet import triggers
+from fleet.audit import one_event as audit_event
+from fleet.audit import questions as audit
 from fleet.history import KINDS, Origin, by_user
 from fleet.models import Event
+from fleet.robots import actions as robots
+from fleet.robots import decide as words
 from missions import actions, facts
 from missions.ledger import Ledger
 from telemetry.models import ProcessedMessage
@@ -328,7 +330,7 @@ def test_nothing_here_can_be_changed(aborted, who, client, request):
 
 def test_find_who_aborted_yesterdays_mission_and_why_and_export_it(aborted, auditor, client, monkeypatch):
     tomorrow = timezone.now() + timedelta(days=1)
-    monkeypatch.setattr("fleet.audit.timezone.now", lambda: tomorrow)
+    monkeypatch.setattr("fleet.audit.questions.timezone.now", lambda: tomorrow)
     client.force_login(auditor)
     start = client.get("/admin/").content.decode()
     assert LIST in start  # one click

@@ -10,10 +10,12 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test import AsyncClient
 
-from fleet import actions as robots
-from fleet import audit, audit_export, triggers
-from fleet.audit_export import FIELDS, harmless
+from fleet import triggers
+from fleet.audit import export as audit_export
+from fleet.audit import questions as audit
+from fleet.audit.export import FIELDS, harmless
 from fleet.models import Event
+from fleet.robots import actions as robots
 from tests.actors import SYSTEM
 
 pytestmark = pytest.mark.django_db

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from fleet import drivers
-from fleet.actions import Refused
-from fleet.brand_actions import create_brand, edit_brand
+from fleet.brands.actions import create_brand, edit_brand
 from fleet.models import Brand
+from fleet.ports import drivers
+from fleet.robots.actions import Refused
 from missions.actions import dispatch_mission, draft_mission
 from missions.command_types import TYPES
 from missions.facts import Delivered

@@ -5,12 +5,14 @@ import base64
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from fleet import actions, csv_table, imports
-from fleet.actions import Refused
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
+from fleet.csv_files import imports
+from fleet.csv_files import table as csv_table
 from fleet.history import by_user
 from fleet.models import Event, Place, Robot
-from fleet.site_actions import add_place
+from fleet.robots import actions
+from fleet.robots.actions import Refused
+from fleet.sites.actions import add_place
 from tests.actors import SYSTEM
 
 pytestmark = pytest.mark.django_db

@@ -9,10 +9,10 @@ from django.db import connections
 from django.test import Client
 from django.utils import timezone
 
-from fleet import actions
-from fleet.actions import robot_of_token
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.models import Event, Robot, RobotCredential
+from fleet.robots import actions
+from fleet.robots.actions import robot_of_token
 from telemetry import snapshots
 from telemetry.gateways.knocks import Stranger, record
 from telemetry.pages.connecting import standing

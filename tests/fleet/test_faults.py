@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from fleet import faults
-from fleet.decide import FaultCleared, Faulted, Offers, Reported
 from fleet.history import AGGREGATES, fold, sentence
 from fleet.models import Alert, Event, Robot
+from fleet.robots import faults
+from fleet.robots.decide import FaultCleared, Faulted, Offers, Reported
 from tests.fleet.test_robot_words import say
 
 HOSTILE = "<img src=x onerror=alert(1)>{id}{0}%s\u202e"
@@ -118,7 +118,7 @@ def test_a_fault_from_before_there_could_be_several(robot):
     events[-1].data = json.dumps({k: old[k] for k in old.keys() - {"faults", "several"}})
     change = fold(AGGREGATES["robot"], "RB-001", events)
     assert (change.row.fault, change.row.faults) == ("old", [])
-    from fleet.decide import decide
+    from fleet.robots.decide import decide
     from tests.actors import START
 
     decide(change, Faulted(7, 2, "worn", "W", kind="warning"), START)

@@ -5,10 +5,10 @@ import json
 import pytest
 from django.db import connection, transaction
 
-from fleet import actions
 from fleet.commit import Conflict, commit, load
 from fleet.history import AGGREGATES, HASHED, KINDS, digest, fold, sentence
 from fleet.models import Event, Robot
+from fleet.robots import actions
 from missions import invariants
 from missions.models import Mission, Step
 from tests.actors import START, SYSTEM

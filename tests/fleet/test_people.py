@@ -4,10 +4,10 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from fleet import access
 from fleet.history import by_user, sentence
 from fleet.models import Event
-from fleet.people import deactivate, edit_person, grant_access, reactivate, set_password
+from fleet.people import access
+from fleet.people.actions import deactivate, edit_person, grant_access, reactivate, set_password
 from missions import invariants
 from tests.actors import SYSTEM, user
 

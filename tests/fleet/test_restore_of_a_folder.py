@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from fleet import backup
+from fleet.backups import backup
 
 
 def test_the_newest_of_a_folder_is_taken_and_nothing_else(tmp_path):

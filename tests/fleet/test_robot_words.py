@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from fleet import actions
-from fleet.decide import FaultCleared, Faulted, HoldBack, Reported, StoodStill
 from fleet.history import Origin, by_user
 from fleet.models import Command, Event, Hold, Robot, RobotCredential
+from fleet.robots import actions
+from fleet.robots.decide import FaultCleared, Faulted, HoldBack, Reported, StoodStill
 from missions.ledger import Ledger
 from missions.models import Mission
 from tests.actors import START, SYSTEM, online, tell

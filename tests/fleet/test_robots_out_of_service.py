@@ -6,11 +6,11 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from fleet import actions
 from fleet.admin.robot_buttons import ends
-from fleet.decide import Due, HoldBack
 from fleet.history import by_user
 from fleet.models import Event, Hold, Robot
+from fleet.robots import actions
+from fleet.robots.decide import Due, HoldBack
 from missions import actions as missions
 from missions.ledger import Ledger
 from telemetry.worker.loop import GRACE_S

@@ -8,8 +8,8 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from fleet import sessions
 from fleet.models import Event, SessionRecord
+from fleet.people import sessions
 from tests.actors import user
 
 PASSWORD = "correct horse battery"

@@ -3,8 +3,8 @@
 import pytest
 from django import forms
 
-from fleet import setting_fields
-from fleet.drivers import Driver, Setting
+from fleet.brands import setting_fields
+from fleet.ports.drivers import Driver, Setting
 
 SETTINGS = (
     Setting("prefix", "Prefix", "text", "uagv", "Before every topic."),

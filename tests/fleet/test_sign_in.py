@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from fleet.models import Event
-from fleet.sessions import address_of
+from fleet.people.sessions import address_of
 
 PASSWORD = "correct horse battery"
 

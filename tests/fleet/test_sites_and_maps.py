@@ -8,13 +8,14 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from PIL import Image, PngImagePlugin
 
-from fleet import maps, site_actions
-from fleet.actions import Refused
 from fleet.admin.timeline import timeline
-from fleet.drawing import corners, drawing
 from fleet.history import by_user
-from fleet.maps import picture_of
 from fleet.models import Event, MapImage, Place, Site
+from fleet.robots.actions import Refused
+from fleet.sites import actions as site_actions
+from fleet.sites import maps
+from fleet.sites.drawing import corners, drawing
+from fleet.sites.maps import picture_of
 from missions import actions as missions
 from tests.actors import STEPS, SYSTEM
 from tests.fleet.pictures import png

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
-from fleet import actions, decide
-from fleet.decide import Due, Reported, StoodStill
 from fleet.history import by_user
 from fleet.models import Alert, Command, Event, Hold, Robot
+from fleet.robots import actions, decide
+from fleet.robots.decide import Due, Reported, StoodStill
 from missions import actions as missions
 from missions.ledger import Ledger
 from tests.actors import START, SYSTEM, online

@@ -6,8 +6,9 @@ import pytest
 from django.apps import apps
 from django.db import connection
 
-from fleet import site_actions, triggers
+from fleet import triggers
 from fleet.models import Brand, Event, Place, Site
+from fleet.sites import actions as site_actions
 from missions import invariants
 from tests.actors import SYSTEM
 

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from fleet import actions as robots
 from fleet.history import by_user
 from fleet.models import Command, Event
+from fleet.robots import actions as robots
 from missions import actions
 from missions.admin import letter_bulk
 from missions.models import DeadLetter, LetterState

@@ -3,7 +3,7 @@
 import pytest
 from django.utils.html import escape
 
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from fleet.models import Event, Robot
 from missions.command_types import TYPES
 from missions.models import Mission, State

@@ -7,12 +7,12 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from fleet.commit import Conflict
 from fleet.history import by_user
 from fleet.models import Event, Robot
 from fleet.refusals import MOVED_ON
-from fleet.site_actions import add_place, rename_site
+from fleet.sites.actions import add_place, rename_site
 from missions import actions, facts
 from missions.ledger import Ledger
 from missions.models import DeadLetter, Mission, State
@@ -151,7 +151,7 @@ def test_page_shows_steps_deadlines_and_timeline_with_who_and_why(client, audito
 
 
 def test_hostile_text_is_text_everywhere(client, supervisor, admin_person, site, brand, robot):
-    from fleet import actions as robots
+    from fleet.robots import actions as robots
 
     rename_site(site.pk, name="Site " + HOSTILE, by=SYSTEM)
     edit_brand(brand.pk, name="Brand " + HOSTILE, by=SYSTEM)
@@ -340,7 +340,7 @@ def test_an_open_page_hears_what_is_written_just_after_the_end(client, superviso
 def test_an_open_page_hears_of_a_new_reason_to_wait(client, supervisor, mission, robot):
     client.force_login(supervisor)
     stamp = client.get(page(mission)).context["stamp"]
-    from fleet import actions as robots
+    from fleet.robots import actions as robots
 
     robots.stop_robot(robot.pk, by=by_user(supervisor), why="blocked aisle")
     fresh = client.get(f"{page(mission, 'now')}?seen={stamp}")

@@ -7,14 +7,14 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from fleet import live
-from fleet.brand_actions import edit_brand
-from fleet.live import Facts
+from fleet.brands.actions import edit_brand
 from fleet.models import Robot
+from fleet.ports import live
+from fleet.ports.live import Facts
 from missions import actions, charging
 from missions.charging import Charger, Run, needs_charge, runs
 from missions.models import Mission
-from missions.reasons import RobotFacts
+from missions.queue.reasons import RobotFacts
 from tests.actors import SYSTEM
 from tests.missions.test_at_the_same_time import together
 

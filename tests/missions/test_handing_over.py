@@ -4,14 +4,14 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from fleet.actions import Refused, stop_robot
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from fleet.history import by_user
 from fleet.models import Alert, Command, Event
+from fleet.robots.actions import Refused, stop_robot
 from missions import actions, handing_over
 from missions.facts import Accepted, Cancelled, Delivered, Due, Finished, RobotLost, StepCompleted, StepFailed
 from missions.models import Mission, OriginKind
-from missions.waiting import why_waiting
+from missions.queue.waiting import why_waiting
 from telemetry.stream import partition_of
 from tests.actors import STEPS, SYSTEM, tell
 

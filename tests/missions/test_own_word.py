@@ -5,18 +5,18 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 
-from fleet import abilities, actions
-from fleet.actions import Refused
-from fleet.brand_actions import edit_brand
-from fleet.decide import Offers
+from fleet.brands.actions import edit_brand
 from fleet.models import Robot
-from missions import dispatching
+from fleet.robots import abilities, actions
+from fleet.robots.actions import Refused
+from fleet.robots.decide import Offers
 from missions.actions import dispatch_mission, draft_mission, queue_mission
-from missions.choices import choices_for
+from missions.forms.choices import choices_for
 from missions.ledger import Ledger
 from missions.models import Mission
-from missions.reasons import robot_obstacle
-from missions.standing import standing
+from missions.queue import dispatching
+from missions.queue.reasons import robot_obstacle
+from missions.queue.standing import standing
 from tests.actors import START, SYSTEM, online
 
 CHARGE = [{"command": "charge", "params": {"place": "Charger 1"}}]

@@ -6,11 +6,11 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from fleet.actions import stop_robot
 from fleet.commit import Conflict
+from fleet.robots.actions import stop_robot
 from missions import actions
-from missions.dispatching import carry_out, decisions
 from missions.models import Mission
+from missions.queue.dispatching import carry_out, decisions
 from tests.actors import SYSTEM
 from tests.missions.test_at_the_same_time import meet, together  # noqa: F401
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from missions.queue import choose, order, plan
-from missions.reasons import MissionFacts, RobotFacts, obstacle, why
+from missions.queue.choosing import choose, order, plan
+from missions.queue.reasons import MissionFacts, RobotFacts, obstacle, why
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 CAN = frozenset({"navigate", "pick", "charge"})

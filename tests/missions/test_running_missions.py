@@ -7,16 +7,16 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet import triggers
-from fleet.actions import Refused, enrol_robot, set_maintenance, stop_robot
 from fleet.history import by_user
 from fleet.models import ApiToken, Brand, Event
-from fleet.tokens import by_token, issue_token
+from fleet.people.tokens import by_token, issue_token
+from fleet.robots.actions import Refused, enrol_robot, set_maintenance, stop_robot
 from missions import actions
 from missions.facts import Accepted, Cancel, Cancelled, Delivered, Finished, StepCompleted, StepFailed
 from missions.ledger import Ledger
 from missions.models import Mission
+from missions.queue.waiting import why_waiting
 from missions.timings import WAITS_LONG_S
-from missions.waiting import why_waiting
 from tests.actors import STEPS, SYSTEM, tell
 
 WAIT = [{"command": "wait", "params": {"seconds": 1}}]

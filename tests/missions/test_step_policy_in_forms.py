@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from missions.actions import clone_mission, draft_mission
 from missions.command_types import TYPES
 from missions.models import Mission, Template

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from fleet.history import by_user
 from missions import actions
 from missions.admin.due_rows import due_rows

@@ -23,7 +23,7 @@ from missions.facts import (
     StepFailed,
 )
 from missions.models import Mission
-from missions.waiting import why_waiting
+from missions.queue.waiting import why_waiting
 from tests.actors import tell
 
 
@@ -92,7 +92,7 @@ def test_stop_window_is_not_cut_short(running, supervisor):
 
 
 def test_late_word_lifts_that_hold_and_no_other(running, supervisor):
-    from fleet import actions as fleet_actions
+    from fleet.robots import actions as fleet_actions
 
     cancel(running, supervisor)
     tell(running, Due("stop"), at=again(running).stop_requested_at + timedelta(seconds=20))

@@ -6,8 +6,8 @@ from itertools import permutations
 import pytest
 from django.db import transaction
 
-from fleet import actions as fleet_actions
 from fleet.models import Event
+from fleet.robots import actions as fleet_actions
 from missions.facts import (
     Accepted,
     Answered,

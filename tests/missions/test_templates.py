@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleet.actions import Refused
 from fleet.history import AGGREGATES, fold, sentence
 from fleet.models import Event, Place
-from fleet.site_actions import remove_place
+from fleet.robots.actions import Refused
+from fleet.sites.actions import remove_place
 from missions import templates
 from missions.models import Mission, Template
 from tests.actors import SYSTEM

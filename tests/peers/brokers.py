@@ -7,8 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from fleet import foreign
-from fleet.tether import tied
+from fleet.running import foreign
+from fleet.running.tether import tied
 from tests.tools import tool
 
 

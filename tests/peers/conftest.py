@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from fleet.tether import tied
+from fleet.running.tether import tied
 from telemetry.simulator import foreign_robots
 from tests.chaos.conftest import environment, manage, start_worker, web  # noqa: F401
 from tests.eventually import eventually

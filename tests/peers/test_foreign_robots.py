@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from fleet import actions as fleet_actions
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.models import Event, Hold, Robot, Site
+from fleet.robots import actions as fleet_actions
 from missions import actions, invariants
 from missions.models import FINAL, DeadLetter, Mission
 from telemetry import snapshots

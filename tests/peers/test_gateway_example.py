@@ -9,7 +9,7 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from fleet import actions
+from fleet.robots import actions
 from missions import actions as mission_actions
 from missions.models import Mission
 from telemetry import snapshots

@@ -8,8 +8,8 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from fleet import actions
 from fleet.models import Event, Robot
+from fleet.robots import actions
 from telemetry import snapshots
 from telemetry.gateways.rows import Rows
 from telemetry.worker.loop import Worker

@@ -5,8 +5,8 @@ import json
 import pytest
 import redis
 
-from fleet import actions
 from fleet.models import Alert
+from fleet.robots import actions
 from telemetry import snapshots, stream
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM

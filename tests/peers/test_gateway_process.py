@@ -11,8 +11,8 @@ import pytest
 import redis
 from django.conf import settings
 
-from fleet import actions
-from fleet.tether import tied
+from fleet.robots import actions
+from fleet.running.tether import tied
 from telemetry import stream
 from telemetry.gateways.rows import Rows
 from telemetry.models import GatewayPartition, GatewayProcess

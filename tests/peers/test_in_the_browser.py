@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet import foreign
+from fleet.running import foreign
 from tests.browser.conftest import chromium  # noqa: F401
 from tests.browser.test_end_to_end import RECORD
 from tests.eventually import eventually

@@ -11,10 +11,10 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from fleet import actions as fleet_actions
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.models import Event, Robot
-from fleet.tether import tied
+from fleet.robots import actions as fleet_actions
+from fleet.running.tether import tied
 from missions import actions
 from missions.models import FINAL, Mission
 from telemetry import snapshots

@@ -23,9 +23,9 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
-from fleet import actions as fleet_actions
-from fleet import backup, restore
+from fleet.backups import backup, restore
 from fleet.models import Event, Outbox, Robot
+from fleet.robots import actions as fleet_actions
 from missions import actions as mission_actions
 from missions.models import Mission
 from telemetry import generation

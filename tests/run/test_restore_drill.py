@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fleet import restore
+from fleet.backups import restore
 from telemetry.generation import SPAN
 from tests.eventually import eventually
 from tests.run.copies import Copy, still_alive

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet import supervisor as module
-from fleet.console import Console
-from fleet.supervisor import Failed, Program, Supervisor
+from fleet.running import supervisor as module
+from fleet.running.console import Console
+from fleet.running.supervisor import Failed, Program, Supervisor
 from tests.eventually import eventually, eventually_async
 
 pytestmark = pytest.mark.processes

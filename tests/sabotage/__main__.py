@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import Queue
 from xml.etree import ElementTree
 
-from fleet.throwaway import stores
+from fleet.running.throwaway import stores
 from tests.sabotage.defects import DEFECTS, Defect
 
 ROOT = Path(__file__).resolve().parents[2]

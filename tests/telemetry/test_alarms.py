@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from fleet import alerts
+from fleet.alerts import actions as alerts
 from fleet.models import Alert
 from telemetry.live import alarms, dirty, fragments
 from telemetry.live.alarms import AlertRow

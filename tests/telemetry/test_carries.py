@@ -8,7 +8,7 @@ import pytest
 import redis.asyncio
 from django.conf import settings
 
-from fleet import live
+from fleet.ports import live
 from telemetry import snapshots
 from telemetry.drivers.contract import Heard, Spec, Tell, Wanted
 from telemetry.drivers.vda5050 import driver

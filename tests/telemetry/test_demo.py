@@ -9,17 +9,17 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from fleet import live
-from fleet.actions import retire_robot, robot_of_token, stop_robot
-from fleet.decide import Reported
 from fleet.history import Origin
 from fleet.models import Place, Robot, Site
-from fleet.site_actions import edit_place
+from fleet.ports import live
+from fleet.robots.actions import retire_robot, robot_of_token, stop_robot
+from fleet.robots.decide import Reported
+from fleet.sites.actions import edit_place
 from missions import facts
 from missions.actions import cancel_mission
 from missions.ledger import Ledger
 from missions.models import Mission
-from missions.waiting import why_waiting_all
+from missions.queue.waiting import why_waiting_all
 from telemetry.simulator import demo
 from tests.actors import START, SYSTEM, online, tell
 

@@ -15,7 +15,7 @@ from django.db import transaction
 from fleet.commit import commit
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Command, Robot, Site
-from fleet.site_actions import create_site
+from fleet.sites.actions import create_site
 from missions.models import Mission
 from telemetry.live import dirty
 

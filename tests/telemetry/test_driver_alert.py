@@ -3,8 +3,8 @@
 import pytest
 from django.utils import timezone
 
-from fleet import actions
 from fleet.models import Severity
+from fleet.robots import actions
 from telemetry.drivers import registry
 from telemetry.watching.checks import Checks
 from tests.actors import SYSTEM

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from msgspec import Meta, Struct, field
 
-from fleet import drivers
+from fleet.ports import drivers
 from telemetry import driver_choice
 from telemetry.drivers.contract import Timing
 

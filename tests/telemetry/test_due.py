@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from fleet import actions as robots
 from fleet.models import Command, Event, Robot
+from fleet.robots import actions as robots
 from missions import actions
 from missions.models import Mission
 from telemetry import stream, translate

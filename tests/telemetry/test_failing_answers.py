@@ -12,7 +12,7 @@ from django.conf import settings
 pytestmark = pytest.mark.processes
 PROGRAM = """
 import daphne.server
-from fleet import patience
+from fleet.web import patience
 from daphne import http_protocol
 patience.install()
 

@@ -7,11 +7,11 @@ import pytest
 from django.db import connection, connections
 from django.utils import timezone
 
-from fleet import actions as fleet_actions
-from fleet.alerts import raise_alert
+from fleet.alerts.actions import raise_alert
 from fleet.history import by_user
 from fleet.models import Event
-from fleet.site_actions import create_site
+from fleet.robots import actions as fleet_actions
+from fleet.sites.actions import create_site
 from missions import actions
 from telemetry.out import behind, relay
 from telemetry.out import group as groups

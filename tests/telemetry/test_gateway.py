@@ -8,8 +8,8 @@ import pytest
 import redis
 from django.db import OperationalError
 
-from fleet import actions
 from fleet.models import Event, Hold
+from fleet.robots import actions
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways import limits, links, ws
 from telemetry.gateways.links import Links

@@ -8,7 +8,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from fleet import actions
+from fleet.robots import actions
 from telemetry import protocol
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM

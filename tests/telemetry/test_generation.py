@@ -4,7 +4,7 @@ import pytest
 import redis
 from django.db import connection
 
-from fleet import actions
+from fleet.robots import actions
 from telemetry import generation, watermarks
 from telemetry.gateways.rows import open_session
 from telemetry.models import Link, ProcessedMessage, Watermark

@@ -9,9 +9,10 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from fleet import startup, triggers
-from fleet.actions import stop_robot
+from fleet import triggers
 from fleet.history import by_user
+from fleet.robots.actions import stop_robot
+from fleet.running import startup
 from missions.models import DeadLetter
 from telemetry import snapshots
 from telemetry.models import Partition

@@ -10,8 +10,8 @@ import redis
 from django.db import OperationalError
 from django.test import Client
 
-from fleet import actions
 from fleet.models import Command, Hold
+from fleet.robots import actions
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways import limits, links
 from telemetry.gateways.http import bodies, callers, requests

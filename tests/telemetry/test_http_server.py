@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from fleet import actions
+from fleet.robots import actions
 from missions import actions as mission_actions
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.rows import Rows
@@ -165,7 +165,7 @@ async def test_the_curl_examples_answer_as_written(site_url, token, ask, robot):
 )
 def test_a_body_that_is_too_large_or_never_ends_is_not_waited_for(head, body, answer, durable):
     """The server reads a body before it calls us: so it is the server that has to lose patience."""
-    first = "from fleet import patience; patience.BODY_S = 0.3; patience.MAX_BYTES = 2**19"
+    first = "from fleet.web import patience; patience.BODY_S = 0.3; patience.MAX_BYTES = 2**19"
     with served(first) as (_, port), socket.create_connection(("127.0.0.1", port), timeout=20) as robot:
         robot.sendall(f"POST /robot/v1/events HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode() + body)
         assert answer in robot.recv(1000)

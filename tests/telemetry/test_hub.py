@@ -10,8 +10,8 @@ import redis.asyncio
 from django.conf import settings
 from django.db import OperationalError, connections
 
-from fleet import actions
 from fleet.models import Robot
+from fleet.robots import actions
 from telemetry import snapshots
 from telemetry.live import dirty, hub, loading
 from telemetry.live.board import Dirty

@@ -3,8 +3,8 @@
 import pytest
 from redis.exceptions import ConnectionError
 
-from fleet import actions as robots
 from fleet.models import Command, Event, Hold
+from fleet.robots import actions as robots
 from missions.models import Mission
 from telemetry.stream import Streams
 from telemetry.worker.inquiry import ANSWER_S, QUERY

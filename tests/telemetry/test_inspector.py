@@ -6,7 +6,7 @@ import pytest
 import redis
 from django.utils import timezone
 
-from fleet import actions
+from fleet.robots import actions
 from telemetry import snapshots
 from telemetry.gateways.heard import KEPT, SHOWN, Heard
 from telemetry.gateways.http.callers import Callers

@@ -7,9 +7,9 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from fleet import actions
-from fleet import irregular as port
 from fleet.models import Event, Robot
+from fleet.ports import irregular as port
+from fleet.robots import actions
 from telemetry import irregular, stream
 from telemetry.gateways import links
 from telemetry.irregular import Duplicates

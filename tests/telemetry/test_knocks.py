@@ -9,10 +9,10 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from fleet import actions
-from fleet.addresses import suggested_id
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.models import Robot
+from fleet.robots import actions
+from fleet.robots.addresses import suggested_id
 from telemetry import protocol
 from telemetry.gateways import knocks
 from telemetry.gateways.http.callers import Callers

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import redis
 
-from fleet import actions
+from fleet.robots import actions
 from telemetry import stream
 from telemetry.gateways import inbox, limits, ws
 from telemetry.gateways.http.callers import Callers

@@ -10,10 +10,10 @@ import redis
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from fleet import actions
-from fleet.decide import StoodStill
 from fleet.history import by_user
 from fleet.models import Command
+from fleet.robots import actions
+from fleet.robots.decide import StoodStill
 from missions import actions as mission_actions
 from missions.ledger import Ledger
 from telemetry import protocol, stream

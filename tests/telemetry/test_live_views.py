@@ -9,8 +9,8 @@ from django.db import OperationalError
 from django.urls import reverse
 from django.utils import timezone
 
-from fleet import actions as robots
 from fleet.models import Hold
+from fleet.robots import actions as robots
 from missions import actions, facts
 from missions.models import Mission
 from tests import varied_fleet

@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client
 from prometheus_client import generate_latest
 
-from fleet import actions as fleet_actions
 from fleet.history import by_user
+from fleet.robots import actions as fleet_actions
 from missions.ledger import Ledger
 from missions.models import DeadLetter
 from telemetry import metrics, snapshots, translate

@@ -7,8 +7,8 @@ import math
 import pytest
 from django.utils import timezone
 
-from fleet import actions
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
+from fleet.robots import actions
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Link
 from telemetry.gateways.mqtt import asking, gateway

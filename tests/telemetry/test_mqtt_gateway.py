@@ -10,9 +10,9 @@ import redis
 from django.db import OperationalError
 from django.utils import timezone
 
-from fleet import actions
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.models import Alert, Command, Delivery, Hold
+from fleet.robots import actions
 from telemetry import protocol, snapshots, stream
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Say

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleet.brand_actions import edit_brand
+from fleet.brands.actions import edit_brand
 from fleet.models import Event, Presence, Robot
 from telemetry import snapshots
 from telemetry.models import Link
@@ -199,7 +199,7 @@ def test_a_live_redis_that_lost_its_data_shows_who_speaks_and_nobody_as_silent(
 
 
 def test_a_retired_robot_is_not_judged(worker, clock, robot, heard):
-    from fleet.actions import retire_robot
+    from fleet.robots.actions import retire_robot
 
     retire_robot("RB-001", by=SYSTEM)
     settled(worker, clock)

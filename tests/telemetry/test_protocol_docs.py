@@ -10,8 +10,8 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from fleet import actions
 from fleet.history import Origin
+from fleet.robots import actions
 from missions import actions as mission_actions
 from missions.models import DeadLetter, Mission
 from telemetry import protocol

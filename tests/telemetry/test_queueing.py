@@ -6,15 +6,15 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 
-from fleet.actions import enrol_robot, release_robot, retire_robot, stop_robot
-from fleet.decide import Faulted, Reported
 from fleet.history import Origin
 from fleet.models import Event, Hold, Robot
+from fleet.robots.actions import enrol_robot, release_robot, retire_robot, stop_robot
+from fleet.robots.decide import Faulted, Reported
 from missions import actions
 from missions.facts import Accepted, Cancelled, Delivered, Finished, StepCompleted
 from missions.ledger import Ledger
 from missions.models import OPEN, Mission
-from missions.waiting import why_waiting
+from missions.queue.waiting import why_waiting
 from telemetry.stream import partition_of
 from telemetry.worker.loop import GRACE_S
 from tests.actors import START, SYSTEM, online, tell
@@ -204,7 +204,7 @@ def test_a_look_costs_as_much_for_two_as_for_forty(ready, clock, site, robot, qu
 
 
 def test_one_that_raises_does_not_hold_up_the_others(ready, clock, site, robot, other_robot, monkeypatch, caplog):
-    from missions import dispatching
+    from missions.queue import dispatching
 
     stop_robot("RB-001", by=SYSTEM)
     stop_robot("RB-002", by=SYSTEM)
@@ -336,7 +336,7 @@ def test_many_missions_and_robots_and_whatever_may_happen(ready, clock, site, br
             give_back(robot_id)
             online(robot_id)
             if Robot.objects.get(pk=robot_id).fault:
-                from fleet.decide import FaultCleared
+                from fleet.robots.decide import FaultCleared
 
                 with transaction.atomic():
                     ledger = Ledger.open([robot_id], now=START)

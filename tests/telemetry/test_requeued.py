@@ -5,11 +5,12 @@ import threading
 import pytest
 from django.db import connection
 
-from fleet import actions as fleet_actions
 from fleet.history import by_user
 from fleet.models import Alert, Command, CommandState, Event, Hold
-from missions import actions, letter_actions
-from missions.letter_actions import discard_letter, requeue_letter
+from fleet.robots import actions as fleet_actions
+from missions import actions
+from missions.letters import actions as letter_actions
+from missions.letters.actions import discard_letter, requeue_letter
 from missions.models import DeadLetter, LetterDecision, Mission
 from telemetry import stream, translate
 from telemetry.models import ProcessedMessage, Watermark
@@ -271,7 +272,7 @@ def test_a_command_of_a_retired_robot_is_refused_in_words(robot, supervisor):
 
 
 def test_a_command_that_dies_again_is_the_same_letter(dispatched, supervisor, clock):
-    from missions.letters import bury_command
+    from missions.letters.rows import bury_command
 
     command = Command.objects.get(kind="mission.assign")
     letter = _bury(command)

@@ -2,7 +2,7 @@
 
 from django.contrib.auth.models import Group, Permission
 
-from fleet import sessions
+from fleet.people import sessions
 from fleet.signals import person_changed
 from telemetry.live import revocation
 from tests.actors import SYSTEM

@@ -9,9 +9,9 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from fleet import actions, sending
 from fleet.history import by_user
 from fleet.models import Command, Delivery
+from fleet.robots import actions, sending
 from missions import actions as mission_actions
 from missions.facts import Cancelled, Delivered
 from missions.ledger import Ledger

@@ -9,7 +9,7 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
-from fleet import live
+from fleet.ports import live
 from telemetry import protocol, snapshots
 from telemetry.drivers import native
 from tests.telemetry.robots_talk import message

@@ -7,10 +7,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from fleet import actions as fleet_actions
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.history import KINDS, by_user
 from fleet.models import Event
+from fleet.robots import actions as fleet_actions
 from missions import actions, facts
 from missions.models import Mission
 from telemetry.out import statistics

@@ -5,8 +5,8 @@ from django.conf import settings
 from django.db import OperationalError
 from django.test import Client
 
-from fleet import actions as robots
 from fleet.models import Hold
+from fleet.robots import actions as robots
 from tests.actors import SYSTEM, online
 
 JSON = {"HTTP_ACCEPT": "application/json"}

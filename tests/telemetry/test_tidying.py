@@ -11,10 +11,10 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
-from fleet.actions import stop_robot
-from fleet.alerts import clear_alert, raise_alert
+from fleet.alerts.actions import clear_alert, raise_alert
 from fleet.history import by_user
 from fleet.models import Alert, AlertMail, Command, Delivery, Event, SessionRecord
+from fleet.robots.actions import stop_robot
 from missions.models import DeadLetter
 from telemetry.keeping import tidying
 from telemetry.keeping.tidying import Tidying

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from django.db import transaction
 
-from fleet import actions
 from fleet.history import Origin
 from fleet.models import Command, Event, Hold, Robot
+from fleet.robots import actions
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate

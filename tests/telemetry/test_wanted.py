@@ -6,9 +6,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from fleet import actions, drivers, site_actions
-from fleet.brand_actions import create_brand
+from fleet.brands.actions import create_brand
 from fleet.models import Place, Robot
+from fleet.ports import drivers
+from fleet.robots import actions
+from fleet.sites import actions as site_actions
 from missions import actions as mission_actions
 from missions import facts
 from telemetry.drivers.contract import Wanted

@@ -10,10 +10,11 @@ from django.conf import settings as django_settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from fleet import actions, live
-from fleet.brand_actions import create_brand
-from fleet.live import Facts
+from fleet.brands.actions import create_brand
 from fleet.models import Alert
+from fleet.ports import live
+from fleet.ports.live import Facts
+from fleet.robots import actions
 from telemetry import metrics, snapshots, stream
 from telemetry.clocks import Moment
 from telemetry.models import FailedTry, GatewayProcess, Partition

@@ -9,12 +9,13 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from fleet import actions as fleet_actions
-from fleet.actions import Refused
 from fleet.history import by_user
 from fleet.models import Alert, Event
-from fleet.site_actions import create_site
-from missions import actions, letter_actions
+from fleet.robots import actions as fleet_actions
+from fleet.robots.actions import Refused
+from fleet.sites.actions import create_site
+from missions import actions
+from missions.letters import actions as letter_actions
 from missions.models import DeadLetter
 from telemetry.out import sending, wanted, webhooks
 from telemetry.out.followers import LINES

@@ -7,13 +7,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from fleet import live
-from fleet.actions import edit_robot, enrol_robot, retire_robot, stop_robot
-from fleet.brand_actions import create_brand, edit_brand
-from fleet.live import Facts
+from fleet.brands.actions import create_brand, edit_brand
+from fleet.ports import live
+from fleet.ports.live import Facts
+from fleet.robots.actions import edit_robot, enrol_robot, retire_robot, stop_robot
 from missions import actions
 from missions.models import OPEN, Mission
-from missions.waiting import why_waiting, why_waiting_all
+from missions.queue.waiting import why_waiting, why_waiting_all
 from telemetry.live import loading
 from telemetry.live.board import Board, Dirty
 from telemetry.snapshots import Snapshot

@@ -13,11 +13,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from fleet import claim, embedded, foreign, keys, trouble
-from fleet.console import Console, complain
-from fleet.supervisor import Failed, Program, Supervisor
-from fleet.tether import tie
-from fleet.trouble import Trouble
+from fleet.running import claim, embedded, foreign, keys, trouble
+from fleet.running.console import Console, complain
+from fleet.running.supervisor import Failed, Program, Supervisor
+from fleet.running.tether import tie
+from fleet.running.trouble import Trouble
 
 MANAGE = (sys.executable, str(settings.BASE_DIR / "manage.py"))
 WEB_TIER, WORK_TIER = embedded.STORE_TIER + 1, embedded.STORE_TIER + 2

@@ -18,7 +18,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 from paho.mqtt.matcher import MQTTMatcher
 
-from fleet.alerts import raise_alert
+from fleet.alerts.actions import raise_alert
 from fleet.models import Robot as EnrolledRobot
 from telemetry import metrics
 from telemetry.drivers import registry

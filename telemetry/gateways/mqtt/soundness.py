@@ -47,7 +47,7 @@ def sound(facts: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-_PREFIX = b"drover_"  # of each token that fleet.actions issues
+_PREFIX = b"drover_"  # of each token that fleet.robots.actions issues
 _TOKEN = re.compile(re.escape(_PREFIX) + rb"[A-Za-z0-9_-]+")
 _HIDDEN = _PREFIX + "…".encode()
 _BOUNDS = {

@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from fleet import backup, startup
+from fleet.backups import backup
+from fleet.running import startup
 
 
 class Command(BaseCommand):

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from bench.report import show
-from fleet.throwaway import stores
+from fleet.running.throwaway import stores
 
 BENCHES = ("ingest", "pipeline", "stop", "storage", "vda")
 _INSIDE = "DROVER_BENCH_STORES"

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
-from fleet import keys, startup
+from fleet.running import keys, startup
 from telemetry.simulator import demo
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from fleet import startup
+from fleet.running import startup
 from telemetry.out.followers import loops
 from telemetry.out.waking import Waker
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from fleet import foreign
+from fleet.running import foreign
 from telemetry.simulator import foreign_robots
 
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from fleet import startup
+from fleet.running import startup
 from telemetry.gateways.mqtt.gateway import Gateway, serve
 from telemetry.gateways.mqtt.sharing import PREFIX, Clash
 from telemetry.partitions import LEASE_S

@@ -10,8 +10,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
-from fleet import backup, restore
-from fleet.alerts import raise_alert
+from fleet.alerts.actions import raise_alert
+from fleet.backups import backup, restore
 from fleet.models import Severity
 from fleet.wording import minute
 from telemetry import generation, partitions

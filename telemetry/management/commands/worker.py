@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.backends.signals import connection_created
 
-from fleet import startup
+from fleet.running import startup
 from telemetry.keeping.tidying import Tidying
 from telemetry.metrics import REGISTRY
 from telemetry.watching.scrape import export

@@ -24,11 +24,12 @@ from datetime import timedelta
 from unittest import mock
 from django.contrib.auth.models import User
 from django.utils import timezone
-from fleet import actions, alerts
+from fleet.alerts import actions as alerts
 from fleet.history import Origin, by_user
 from fleet.models import Brand, Site
-from fleet.people import add_person
-from fleet.tokens import SCOPES, issue_token
+from fleet.people.actions import add_person
+from fleet.people.tokens import SCOPES, issue_token
+from fleet.robots import actions
 from missions import actions as missions
 
 by = Origin("system", actor_name="first day")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fleet import actions as fleet_actions
 from fleet.models import Event
+from fleet.robots import actions as fleet_actions
 from missions import actions, invariants
 from missions.models import DeadLetter, Mission
 from telemetry.models import ProcessedMessage

@@ -16,9 +16,9 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from fleet import actions as fleet_actions
-from fleet.actions import Refused
 from fleet.models import Robot as RobotRow
+from fleet.robots import actions as fleet_actions
+from fleet.robots.actions import Refused
 from missions import actions
 from missions.models import FINAL, RUNNING, Mission
 from telemetry import protocol, snapshots, stream

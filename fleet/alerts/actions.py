@@ -1,0 +1,167 @@
+"""Alerts: what is open and for whom, and what people and programs may do with them.
+
+Alerts of events are opened and cleared by commit, from the table in fleet/alerts/rules.py. Silence hides and mutes, it
+loses nothing: what still holds when it ends is shown and sent then. Critical alerts are never silenced.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from fleet.alerts.rows import cleared, settle
+from fleet.alerts.rules import Effects, Raise, bounded
+from fleet.columns import next_pk
+from fleet.commit import commit, load, new
+from fleet.history import AGGREGATES, Origin
+from fleet.models import Alert, Hold, HoldKind, Robot, Severity, Silence, Site
+from fleet.people.access import at_sites
+from fleet.robots.actions import Refused, accepted_text
+from fleet.wording import minute
+
+SYSTEM = "system"  # subject of alerts about Drover itself
+MAX_SILENCE = timedelta(days=31)
+RANK = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def raise_alert(
+    cause: str, *, severity: str, text: str, subject: str = SYSTEM, site: int | None = None, robot: str = "",
+    lasts: bool = True, urgent: bool = False, times: int = 1, now: datetime | None = None,
+) -> None:  # fmt: skip
+    """Open an alert for a cause that is no event, or count it when it is open. Part of the caller's transaction, if any.
+
+    `lasts`: somebody will call `clear_alert`; otherwise a person's acknowledgement ends it.
+    """
+    now = now or timezone.now()
+    one = Raise(cause, str(Severity(severity)), subject, robot, site, bounded(text), lasts, urgent, times)
+    with transaction.atomic():
+        commit(settle(Effects(raises={cause: one}), now, origin=Origin("system", actor_name="Drover")), now=now)
+
+
+def clear_alert(cause: str, *, now: datetime | None = None) -> bool:
+    """Its condition is gone. False when it was not open."""
+    if not Alert.objects.filter(cause=cause, cleared_at=None).exists():
+        return False
+    now = now or timezone.now()
+    with transaction.atomic():
+        changes = settle(Effects(clears={cause: None}), now, origin=Origin("system", actor_name="Drover"))
+        commit(changes, now=now)
+    return bool(changes)
+
+
+def acknowledge(alert_id: int, *, by: Origin, now: datetime | None = None) -> str:
+    """Somebody has seen it. One without a condition of its own ends with that. Returns what was done, in words."""
+    now = now or timezone.now()
+    with transaction.atomic():
+        change = _load(alert_id)
+        alert = change.row
+        change.origin, change.now = by, now
+        if alert.cleared_at:
+            return "It was cleared before."
+        if not alert.acknowledged_at:
+            change.record("alert.acknowledged", acknowledged_at=now, acknowledged_by=by.actor_name)
+        if not alert.lasts:
+            _end(change, now, by, "acknowledged")
+        commit([change], now=now)
+    return "Acknowledged." if alert.lasts else "Acknowledged; it is closed with that."
+
+
+def clear_by_person(alert_id: int, *, by: Origin, why: str, now: datetime | None = None) -> str:
+    """A person says that it is dealt with. When its condition holds on, it opens again."""
+    why, now = accepted_text(why), now or timezone.now()
+    if not why:
+        raise Refused("Say why it is dealt with: the next person will want to know.")
+    with transaction.atomic():
+        change = _load(alert_id)
+        change.origin, change.now = by, now
+        if change.row.cleared_at:
+            return "It was cleared before."
+        _end(change, now, by, why)
+        commit([change], now=now)
+    return "Cleared."
+
+
+def _load(alert_id: int) -> Any:
+    found = load(AGGREGATES["alert"], [alert_id])
+    if alert_id not in found:
+        raise Refused(f"There is no alert {alert_id}.")
+    return found[alert_id]
+
+
+def _end(change: Any, now: datetime, by: Origin, why: str) -> None:
+    ended = cleared(change.row, now, by, by=by.actor_name, why=why)
+    change.events += ended.events
+    change.touched |= ended.touched
+
+
+# --- silence
+
+
+def silence(
+    *, site: Site | int, until: datetime, why: str, by: Origin, robot: str = "", now: datetime | None = None
+) -> int:
+    """Nothing but critical alerts of the site, or of one robot, until then."""
+    now, why = now or timezone.now(), accepted_text(why)
+    site_id = int(getattr(site, "pk", site))
+    if not why:
+        raise Refused("Say why: whoever misses an alert will want to know.")
+    if not now < until <= now + MAX_SILENCE:
+        raise Refused(f"Choose an end that is to come, at most {MAX_SILENCE.days} days from now.")
+    if robot and not Robot.objects.filter(pk=robot, site=site_id).exists():
+        raise Refused(f"There is no robot {robot!r} at this site.")
+    with transaction.atomic():
+        change = new(AGGREGATES["silence"], next_pk(Silence))
+        change.origin, change.now = by, now
+        what = robot or Site.objects.get(pk=site_id).name
+        change.record(
+            "silence.begun",
+            site_id=site_id,
+            robot_id=robot,
+            why=why,
+            by=by.actor_name,
+            since=now,
+            until=until,
+            what=what,
+            ends=minute(until),
+        )
+        commit([change], now=now)
+    return int(change.row.pk)
+
+
+def end_silence(silence_id: int, *, by: Origin, now: datetime | None = None) -> bool:
+    """Alerts are shown and sent again. False when it was over before."""
+    now = now or timezone.now()
+    with transaction.atomic():
+        change = load(AGGREGATES["silence"], [silence_id]).get(silence_id)
+        if change is None:
+            raise Refused(f"There is no silence {silence_id}.")
+        if change.row.ended_at or change.row.until <= now:
+            return False
+        change.origin, change.now = by, now
+        change.record("silence.ended", ended_at=now, ended_by=by.actor_name)
+        commit([change], now=now)
+    return True
+
+
+def silenced(now: datetime) -> Q:
+    """Condition on alerts: a silence, or maintenance of its robot, covers it at this time."""
+    ruled = Silence.objects.filter(
+        Q(robot_id="") | Q(robot_id=OuterRef("robot_id")), site=OuterRef("site"), ended_at=None, since__lte=now,
+        until__gt=now,
+    )  # fmt: skip
+    serviced = Hold.objects.filter(robot=OuterRef("robot_id"), kind=HoldKind.MAINTENANCE, released_at=None)
+    return ~Q(severity=Severity.CRITICAL) & (Q(Exists(ruled)) | Q(Exists(serviced)))
+
+
+def heard(now: datetime) -> QuerySet[Alert]:
+    """Open alerts that nothing silences, with how often and when last (`count`, `last_at`)."""
+    found = Alert.objects.filter(cleared_at=None).exclude(silenced(now))
+    return found.annotate(count=F("tally__count"), last_at=F("tally__last_at"))
+
+
+def open_alerts(user: Any, now: datetime | None = None) -> list[Any]:
+    """What this person should know of now: not acknowledged first, the worst first, then the newest."""
+    rows = at_sites(user, heard(now or timezone.now())).select_related("site")
+    return sorted(rows, key=lambda a: (a.acknowledged_at is not None, RANK[Severity(a.severity)], -a.pk))

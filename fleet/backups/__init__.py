@@ -1,0 +1,1 @@
+"""A backup of everything that PostgreSQL holds of a site, and its way back."""

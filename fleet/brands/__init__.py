@@ -1,0 +1,1 @@
+"""Brands: makes and models of robots, and the settings of their drivers."""

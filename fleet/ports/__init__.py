@@ -1,0 +1,1 @@
+"""Ports: what lower apps may ask of upper ones, which fill them at start-up."""

@@ -1,0 +1,1 @@
+"""Sites: their places, their maps, and what may be done with them."""

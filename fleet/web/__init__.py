@@ -1,0 +1,1 @@
+"""What Django and daphne are told about serving pages, where a setting does not reach."""

@@ -1,0 +1,1 @@
+"""Forms: how missions, steps, templates and brands are drawn up by people."""

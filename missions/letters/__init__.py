@@ -1,0 +1,1 @@
+"""Dead letters: how they come about, are said, and are decided on."""

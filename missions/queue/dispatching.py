@@ -1,0 +1,112 @@
+"""Dispatching what waits: facts are read, the queue decides, and rows are written under lock if it still holds."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from fleet.history import Change, Origin
+from fleet.models import Hold, Place, Robot
+from missions import facts
+from missions.ledger import Ledger
+from missions.models import Dependency, Mission
+from missions.queue.choosing import Decision, plan
+from missions.queue.reasons import RobotFacts, mission_obstacle, robot_obstacle
+from missions.queue.standing import held_words, queued, standing
+
+SAME_MOMENT = timedelta(seconds=5)  # a robot that says idle this near to its mission's end says the same thing twice
+LOST_RACES = ("mission_one_dispatched_per_robot", "mission_one_robot_per_charger")  # somebody else was faster
+
+
+def decisions(now: datetime, **where: Any) -> list[Decision]:
+    """What can be dispatched at once of everything that waits; `where` narrows by columns, e.g. `site=3`."""
+    waiting = queued(**where)
+    if not waiting:
+        return []
+    found = standing(waiting, all_robots=True)
+    return plan(found.missions.values(), found.robots.values(), now)
+
+
+def carry_out(
+    chosen: Iterable[Decision],
+    now: datetime,
+    *,
+    by: Origin | None = None,
+) -> list[UUID]:
+    """Dispatch what still can be, inside the caller's transaction; returns what was.
+
+    Raises `IntegrityError` naming one of `LOST_RACES`, or `Conflict`, when somebody was faster.
+    """
+    wanted = list(chosen)
+    ledger = Ledger.open({d.robot.id for d in wanted}, [UUID(d.mission.id) for d in wanted], now=now)
+    done = []
+    for decision in wanted:
+        mission_id, robot_id = UUID(decision.mission.id), decision.robot.id
+        if not still_holds(ledger, decision, now):
+            continue
+        change, robot = ledger.missions[mission_id], ledger.robots[robot_id].row
+        origin = by or Origin("policy", "queue", "queue", possible_because(change.row, robot, now))
+        if choice := decision.choice:
+            because = choice.because[:1000]
+            ledger.tell_mission(mission_id, facts.ChooseRobot(robot_id, because, choice.refused), origin)
+        ledger.tell_mission(mission_id, facts.Dispatch(robot.name, frames(change), ledger.timings(robot_id)), origin)
+        ledger.running[robot_id] = mission_id
+        done.append(mission_id)
+    ledger.commit()
+    return done
+
+
+def still_holds(ledger: Ledger, decision: Decision, now: datetime) -> bool:
+    """Whether the locked rows are still what was decided on."""
+    change, robot = ledger.missions.get(UUID(decision.mission.id)), ledger.robots.get(decision.robot.id)
+    if change is None or robot is None or change.row.version != decision.mission.version:
+        return False
+    return not (
+        mission_obstacle(decision.mission, now)
+        or robot_obstacle(locked(decision.robot, robot, ledger), decision.mission)
+    )
+
+
+def locked(known: RobotFacts, change: Change, ledger: Ledger) -> RobotFacts:
+    """What was known of the robot, corrected by its locked row."""
+    row = change.row
+    holds = [hold for hold in change.children["holds"].values() if hold.released_at is None]
+    own = {"capabilities": frozenset(row.capabilities), "own_word": True} if row.capabilities is not None else {}
+    return replace(
+        known, **own, site_id=row.site_id, presence=row.presence, mode=row.mode, fault=row.fault, held=held_words(holds),
+        retired=row.retired_at is not None, running="another" if row.pk in ledger.running else "",
+    )  # fmt: skip
+
+
+def possible_because(mission: Mission, robot: Robot, now: datetime) -> str:
+    """What came last of all that had to come before: the cause of a dispatch out of the queue."""
+    robot_id = robot.pk
+    before = Mission.objects.filter(robot=robot_id, ended_at__isnull=False).order_by("-ended_at").first()
+    hold = Hold.objects.filter(robot=robot_id, released_at__isnull=False).order_by("-released_at").first()
+    last = Dependency.objects.filter(mission=mission.pk).order_by("-on__ended_at").select_related("on").first()
+    by_itself = before and robot.mode_since and abs(robot.mode_since - before.ended_at) < SAME_MOMENT
+    found = [
+        (mission.queued_at, "queue:asked to run"),
+        (mission.not_before, "queue:not_before reached"),
+        (before and before.ended_at, f"queue:{robot_id} free after mission:{before.pk}" if before else ""),
+        (hold and hold.released_at, f"queue:{robot_id} released" if hold else ""),
+        (last and last.on.ended_at, f"queue:after mission:{last.on_id}" if last else ""),
+        (robot.presence_since, f"queue:{robot_id} {robot.presence}"),
+        (None if by_itself else robot.mode_since, f"queue:{robot_id} {robot.mode}"),
+    ]
+    return max(((at, words) for at, words in found if at is not None), default=(now, "queue"))[1]
+
+
+def frames(change: Change) -> list[dict[str, Any]]:
+    """Steps as the robot gets them: places by name and by pose."""
+    places = {p.name: p for p in Place.objects.filter(site=change.row.site_id)}
+    found = []
+    for number, step in sorted(change.children["steps"].items()):
+        params = dict(step.params)
+        if place := places.get(params.get("place", "")):
+            params.update(x=place.x, y=place.y, theta=place.theta)
+        found.append(
+            {"number": number, "command": step.command, "params": params, "timeout_s": step.timeout_s, "attempt": 1}
+        )
+    return found
