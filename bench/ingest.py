@@ -23,7 +23,7 @@ from django.db import connection
 from bench import served
 from bench.ground import BY, fleet_of, stores_in_words
 from bench.report import Row, machine, row
-from fleet.robots.actions import issue_credential
+from fleet.robots.credentials import issue_credential
 from fleet.running.tether import tied
 
 NAMES = {"mqtt": "MQTT", "ws": "WebSocket", "http": "HTTP in batches"}

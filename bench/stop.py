@@ -33,7 +33,7 @@ from websockets.asyncio.client import connect
 from bench.ground import BY, analyse, fleet_of, stores_in_words
 from bench.report import Row, machine, row
 from fleet.people.actions import grant_access
-from fleet.robots.actions import issue_credential
+from fleet.robots.credentials import issue_credential
 from fleet.running.tether import tied
 from telemetry.stream import Streams, partition_of
 

@@ -1,13 +1,14 @@
-"""What a column of a site, place or brand may hold, checked once for forms, imports and programs."""
+"""What may be kept: names, texts, numbers and times, checked once for forms, imports and programs."""
 
 import math
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db import connection, models
-
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 
 MAX_NAME = 200
+MAX_REASON = 500  # characters
+FIRST_TIME, END_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)  # of what people may say
 
 
 def checked_name(column: str, text: Any) -> str:
@@ -18,6 +19,24 @@ def checked_name(column: str, text: Any) -> str:
     if not 1 <= len(text) <= MAX_NAME:
         raise Refused(f"{column}: Give it a name of at most {MAX_NAME} characters.")
     return text
+
+
+def plain_text(text: str) -> str:
+    if "\x00" in text:
+        raise Refused("Text must not contain the NUL character.")
+    if not storable(text):
+        raise Refused("Text must be valid Unicode.")
+    return text
+
+
+def accepted_text(reason: str) -> str:
+    """A reason that can always be kept: stop and cancel must not fail for the words that come with them (I13)."""
+    return reason.replace("\x00", "").encode(errors="replace").decode().strip()[:MAX_REASON]
+
+
+def storable(text: str) -> bool:
+    """Whether it can be written in UTF-8: half a surrogate pair, which JSON can spell, cannot."""
+    return text.isascii() or text.encode(errors="replace").decode() == text
 
 
 def number(column: str, value: Any, low: float, high: float, unit: str) -> float:
@@ -38,8 +57,7 @@ def whole(column: str, value: Any, low: int, high: int, unit: str) -> int:
     return value
 
 
-def next_pk(model: type[models.Model]) -> int:
-    """The key of a row to come: its first event, which is written before it, names it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [model._meta.db_table])
-        return int(cursor.fetchone()[0])
+def kept_time(name: str, at: datetime) -> None:
+    """Refuse a time that PostgreSQL keeps and Python cannot read back, in UTC: such a row breaks each list that it is in."""
+    if not FIRST_TIME <= at < END_OF_TIME:
+        raise Refused(f"{name}: Choose a time from {FIRST_TIME:%Y} to {END_OF_TIME.year - 1}.")

@@ -94,6 +94,13 @@ def new(aggregate: Aggregate, pk: Any) -> Change:
     return Change(aggregate, aggregate.model(pk=pk), {name: {} for name in aggregate.children})
 
 
+def next_pk(model: type[models.Model]) -> int:
+    """The key of a row to come: its first event, which is written before it, names it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [model._meta.db_table])
+        return int(cursor.fetchone()[0])
+
+
 EVENT_COLUMNS = (*HASHED, "prev_hash", "hash", "site_id")
 
 

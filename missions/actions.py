@@ -13,11 +13,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from fleet.columns import accepted_text
 from fleet.commit import Conflict, commit, new
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Event, Hold, Robot, Site
-from fleet.robots.actions import Refused, accepted_text
-from fleet.robots.decide import Verdict
+from fleet.refusals import Refused
+from fleet.verdict import Verdict
 from missions import facts, handing_over, plans, step_policy
 from missions.decide import decide
 from missions.ledger import Ledger

@@ -14,7 +14,8 @@ from fleet.commit import commit, loading
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Brand, Command, CommandState, HoldKind, Presence
 from fleet.robots import decide as robot_rules
-from fleet.robots.decide import Verdict
+from fleet.robots import facts as robot_facts
+from fleet.verdict import Verdict
 from missions import decide as mission_rules
 from missions import facts, timings
 from missions.alert_rules import buried
@@ -76,7 +77,7 @@ class Ledger:
         verdict = robot_rules.decide(change, fact, at or self.now)
         self._presence_moved(change, before, origin, at)
         self.hear_of_stop(robot_id, origin, at)
-        if isinstance(fact, robot_rules.Faulted) and fact.danger and verdict is Verdict.APPLIED:
+        if isinstance(fact, robot_facts.Faulted) and fact.danger and verdict is Verdict.APPLIED:
             self.tell_running(robot_id, facts.Danger(fact.text or fact.code), origin, at)
         return verdict
 

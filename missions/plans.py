@@ -9,9 +9,10 @@ from uuid import UUID
 from django.db import connection
 from django.utils import timezone
 
+from fleet.columns import kept_time, storable
 from fleet.models import ROBOT_ID, Brand, OfflinePolicy, Place, Robot, Site
+from fleet.refusals import Refused
 from fleet.robots import abilities
-from fleet.robots.actions import Refused, kept_time, storable
 from missions import command_types, step_policy
 from missions.command_types import MAX_TIMEOUT_S, Invalid
 from missions.models import Importance, Mission, State

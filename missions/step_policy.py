@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from missions import command_types
 from missions.models import Then
 

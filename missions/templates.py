@@ -12,7 +12,7 @@ from fleet.columns import checked_name
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Robot, Site
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from missions import command_types, plans, step_policy
 from missions.actions import draft_mission
 from missions.models import Importance, OriginKind, Template

@@ -16,7 +16,7 @@ from django.db import connection
 from django.utils import timezone
 
 from fleet.ports.irregular import Irregular
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 from telemetry.models import Irregularity
 from telemetry.protocol import INTERNAL, TYPES
 

@@ -10,8 +10,8 @@ from fleet.deadlines import Deadline
 from fleet.deadlines import deadlines as robot_deadlines
 from fleet.history import Origin
 from fleet.models import Command, CommandState, HoldKind
-from fleet.robots import decide as robots
-from fleet.robots.decide import Verdict
+from fleet.robots import facts as robot_facts
+from fleet.verdict import Verdict
 from missions import facts
 from missions.deadlines import deadlines
 from missions.ledger import Ledger
@@ -32,8 +32,8 @@ _RECEIPTS: dict[str, Callable[[Up], facts.Receipt]] = {
     "mission.finished": lambda up: facts.Finished(up.dispatch_no),
 }
 
-_WORDS: dict[str, Callable[[Up], robots.Word]] = {
-    "robot.state": lambda up: robots.Reported(
+_WORDS: dict[str, Callable[[Up], robot_facts.Word]] = {
+    "robot.state": lambda up: robot_facts.Reported(
         up.session,
         up.seq,
         up.data["mode"],
@@ -42,16 +42,16 @@ _WORDS: dict[str, Callable[[Up], robots.Word]] = {
         up.data["ended"],
         _uuid(up.data["reply_to"]),
     ),
-    "robot.fault": lambda up: robots.Faulted(
+    "robot.fault": lambda up: robot_facts.Faulted(
         up.session, up.seq, up.data["text"], up.data["code"], up.data["danger"], up.data["kind"]
     ),
-    "robot.fault_cleared": lambda up: robots.FaultCleared(up.session, up.seq, up.data["code"]),
-    "robot.stopped": lambda up: robots.StoodStill(up.session, up.seq, _asked_at(up)),
+    "robot.fault_cleared": lambda up: robot_facts.FaultCleared(up.session, up.seq, up.data["code"]),
+    "robot.stopped": lambda up: robot_facts.StoodStill(up.session, up.seq, _asked_at(up)),
 }
 
 
 _INTERNAL: dict[str, Callable[[Up], Any]] = {
-    "robot.capabilities": lambda up: robots.Offers(sorted(set(up.data["capabilities"]))),
+    "robot.capabilities": lambda up: robot_facts.Offers(sorted(set(up.data["capabilities"]))),
 }
 
 ABOUT_STOPS = Origin("policy", "stops", "stop of the robot", "stop of the robot")
@@ -140,7 +140,9 @@ def _see_that_it_is_held(ledger: Ledger, stop: Command, received_at: datetime) -
     if not any(h.kind == HoldKind.STOPPED and h.released_at is None for h in holds):
         asker = Origin(**json.loads(stop.asker))
         why = json.loads(stop.body)["data"]["why"]
-        ledger.tell_robot(stop.robot_id, robots.HoldBack(HoldKind.STOPPED, asker.actor_name, why), asker, received_at)
+        ledger.tell_robot(
+            stop.robot_id, robot_facts.HoldBack(HoldKind.STOPPED, asker.actor_name, why), asker, received_at
+        )
 
 
 def due(
@@ -169,13 +171,13 @@ def robot_due(
     for deadline in robot_deadlines(ledger.robots[robot_id].row):
         if deadline.due_at <= (until or now) and not spare(deadline):
             origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
-            ledger.tell_robot(robot_id, robots.Due(deadline.kind), origin, now)
+            ledger.tell_robot(robot_id, robot_facts.Due(deadline.kind), origin, now)
 
 
 def presence(ledger: Ledger, robot_id: str, presence: str, last_received_at: datetime | None, now: datetime) -> Verdict:
     """What the sweep found out about a robot's link."""
     origin = Origin("policy", "presence", "presence sweep", "sweep:presence")
-    return ledger.tell_robot(robot_id, robots.Seen(presence, last_received_at), origin, now)
+    return ledger.tell_robot(robot_id, robot_facts.Seen(presence, last_received_at), origin, now)
 
 
 def _origin(ledger: Ledger, up: Up) -> Origin:

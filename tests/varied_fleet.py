@@ -10,7 +10,8 @@ from fleet.brands.actions import create_brand
 from fleet.history import Origin
 from fleet.models import Site
 from fleet.robots import actions as robots
-from fleet.robots import decide as words
+from fleet.robots import facts as words
+from fleet.robots import stopping
 from fleet.sites.actions import add_place, create_site
 from missions import actions, facts
 from missions.ledger import Ledger
@@ -123,9 +124,9 @@ def build(now: datetime) -> Fleet:
     fleet.presence("RB-007", "offline", 5)
     fleet.presence(fleet.robot("RB-008", "Hugo", "idle", 400, south), "offline", 340)
     fleet.robot("RB-009", "Ines", "running", 8)
-    robots.stop_robot("RB-009", by=ANA, why="blocked aisle")
+    stopping.stop_robot("RB-009", by=ANA, why="blocked aisle")
     fleet.stands("RB-009")
-    robots.stop_robot(fleet.robot("RB-010", "Juri", "running", 8), by=ANA)
+    stopping.stop_robot(fleet.robot("RB-010", "Juri", "running", 8), by=ANA)
     lost = fleet.running("Parts to line 4", fleet.robot("RB-011", "Klara", "running", 4), done=1)
     actions.cancel_mission(lost, by=ANA, reason="wrong parts")
     fleet.tell(lost, facts.Due("stop"), minutes=-1)  # a minute from now, but the page need not wait for it

@@ -17,11 +17,12 @@ from fleet.admin.pages import Button, PageAdmin, UsualFilter
 from fleet.admin.records import page_of
 from fleet.admin.timeline import ago, stamp, timeline
 from fleet.alerts import actions as alerts
+from fleet.alerts.heard import RANK, silenced
 from fleet.audit.questions import abouts
 from fleet.history import by_user
 from fleet.models import Alert, Event, Robot, Severity, Silence, Site
 from fleet.people.access import may
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from fleet.wording import Said
 
 SAID = {
@@ -50,8 +51,8 @@ class StandFilter(UsualFilter):
             case "cleared":
                 return queryset.filter(cleared_at__isnull=False)
             case "silent":
-                return queryset.filter(alerts.silenced(now), cleared_at=None)
-        heard = queryset.filter(cleared_at=None).exclude(alerts.silenced(now))
+                return queryset.filter(silenced(now), cleared_at=None)
+        heard = queryset.filter(cleared_at=None).exclude(silenced(now))
         return heard.filter(acknowledged_at__isnull=self.value() == "new") if self.value() else heard
 
 
@@ -82,7 +83,7 @@ class AlertAdmin(PageAdmin):
     search_fields = ("text", "robot_id", "subject", "cause")
     search_help_text = "Words of the alert, robot or mission id"
     ordering = (  # the worst first
-        Case(*(When(severity=severity, then=rank) for severity, rank in alerts.RANK.items()), output_field=IntegerField()),
+        Case(*(When(severity=severity, then=rank) for severity, rank in RANK.items()), output_field=IntegerField()),
         "-id",
     )  # fmt: skip
     buttons = (
@@ -104,7 +105,7 @@ class AlertAdmin(PageAdmin):
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         now = timezone.now()
-        silent = not row.cleared_at and Alert.objects.filter(alerts.silenced(now), pk=row.pk).exists()
+        silent = not row.cleared_at and Alert.objects.filter(silenced(now), pk=row.pk).exists()
         prefix, _, key = row.subject.partition(":")
         return {
             "s": SAID[row.severity], "silent": silent, "opened": stamp(row.opened_at), "opened_ago": ago(row.opened_at, now),

@@ -16,7 +16,7 @@ from fleet.admin.pages import PageAdmin
 from fleet.csv_files import imports
 from fleet.csv_files import table as csv_table
 from fleet.history import by_user
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 
 
 class FileForm(forms.Form):

@@ -14,11 +14,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from fleet.columns import accepted_text
 from fleet.history import by_user
 from fleet.models import Robot
 from fleet.people.access import may
 from fleet.ports import drivers
-from fleet.robots import actions
+from fleet.refusals import Refused
+from fleet.robots import credentials
 
 HELD_OUT = "THE-TOKEN"  # where the token goes, on a page that does not know it
 
@@ -63,15 +65,15 @@ def _topics(driver: drivers.Driver, robot: Robot) -> list[str]:
 def issue(page: Any, request: HttpRequest, robot: Robot) -> HttpResponse:
     """A token per form that was shown: sent again (a reload, the back button, two clicks) it issues none."""
     if drivers.named(robot.brand.driver).address:
-        raise actions.Refused(f"{robot.pk} is known by its address and shows no token.")
+        raise Refused(f"{robot.pk} is known by its address and shows no token.")
     once = request.POST.get("once", "")
     if not re.fullmatch(r"[0-9a-f]{32}", once):
-        raise actions.Refused("This page is out of date: look at it again, then repeat.")
-    label = actions.accepted_text(request.POST.get("reason", ""))[:200]
+        raise Refused("This page is out of date: look at it again, then repeat.")
+    label = accepted_text(request.POST.get("reason", ""))[:200]
     by = replace(by_user(request.user), cause=f"request:{once}")
     try:
-        token = actions.issue_credential(robot.pk, label=label, by=by, once=True)
-    except actions.Refused as refused:
+        token = credentials.issue_credential(robot.pk, label=label, by=by, once=True)
+    except Refused as refused:
         messages.error(request, str(refused))
         return redirect(page.url("connect", robot))
     return connect_page(page, request, robot, token)

@@ -24,8 +24,7 @@ from django.utils.text import capfirst
 
 from fleet.commit import Conflict
 from fleet.people import access
-from fleet.refusals import in_words, to_field
-from fleet.robots import actions
+from fleet.refusals import Refused, in_words, to_field
 
 
 class SeenFilter(admin.RelatedFieldListFilter):
@@ -219,7 +218,7 @@ class PageAdmin(KeptAdmin):
         if request.method == "POST" and all(valid):
             try:
                 pk, sentence = self.save_forms(request, row, forms)
-            except (actions.Refused, Conflict) as error:
+            except (Refused, Conflict) as error:
                 to_field(forms["form"], error)
             else:
                 messages.success(request, sentence)
@@ -272,7 +271,7 @@ class PageAdmin(KeptAdmin):
                 raise PermissionDenied
             try:
                 answer = button.run(request, row)
-            except (actions.Refused, Conflict) as error:
+            except (Refused, Conflict) as error:
                 messages.error(request, in_words(error))
             else:
                 if isinstance(answer, HttpResponse):
@@ -308,7 +307,7 @@ def seen_version(request: HttpRequest) -> int:
     try:
         return int(request.POST["version"])
     except (KeyError, ValueError):
-        raise actions.Refused("This page is out of date: look at it again, then repeat.") from None
+        raise Refused("This page is out of date: look at it again, then repeat.") from None
 
 
 def _int(text: str) -> int:

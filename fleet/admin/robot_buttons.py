@@ -9,19 +9,19 @@ from django.utils.dateparse import parse_datetime
 
 from fleet.history import by_user
 from fleet.models import Robot
-from fleet.refusals import named
-from fleet.robots import actions
+from fleet.refusals import Refused, named
+from fleet.robots import actions, credentials, stopping
 
 SHIFT_BEGINS_H = 6  # UTC: when robots that are out "until Monday" are wanted again
 
 
 def stop(request: HttpRequest, robot: Robot) -> str:
-    actions.stop_robot(robot.pk, by=by_user(request.user), why=request.POST.get("reason", ""))
+    stopping.stop_robot(robot.pk, by=by_user(request.user), why=request.POST.get("reason", ""))
     return f"Stopping {robot.pk}… It stays on hold until someone releases it."
 
 
 def release(request: HttpRequest, robot: Robot) -> str:
-    if actions.release_robot(robot.pk, number=number(request), by=by_user(request.user)):
+    if stopping.release_robot(robot.pk, number=number(request), by=by_user(request.user)):
         return f"Released: {robot.pk} may move again."
     return f"There was no such hold on {robot.pk}: somebody released it before."
 
@@ -30,8 +30,8 @@ def maintain(request: HttpRequest, robot: Robot) -> str:
     until = _until(request.POST.get("until", ""), request.POST.get("at", ""), timezone.now())
     try:
         actions.set_maintenance(robot.pk, why=request.POST.get("reason", ""), until=until, by=by_user(request.user))
-    except actions.Refused as refused:
-        raise actions.Refused(named(refused)[1]) from refused
+    except Refused as refused:
+        raise Refused(named(refused)[1]) from refused
     ends = f"until {until:%A %d %B, %H:%M} UTC" if until else "until someone releases it"
     return f"{robot.pk} is in maintenance {ends}. It gets no new work; what it is at goes on."
 
@@ -49,8 +49,8 @@ def reinstate(request: HttpRequest, robot: Robot) -> str:
 def revoke(request: HttpRequest, robot: Robot) -> str:
     chosen = number(request)
     if chosen is None:
-        raise actions.Refused("Say which credential: use the button beside it.")
-    actions.revoke_credential(robot.pk, chosen, by=by_user(request.user))
+        raise Refused("Say which credential: use the button beside it.")
+    credentials.revoke_credential(robot.pk, chosen, by=by_user(request.user))
     return f"Credential {chosen} of {robot.pk} is revoked: it opens no link any more."
 
 
@@ -60,7 +60,7 @@ def number(request: HttpRequest) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise actions.Refused("That is no number of a hold or credential.")
+        raise Refused("That is no number of a hold or credential.")
     return int(text)
 
 
@@ -92,12 +92,12 @@ def _until(choice: str, at: str, now: datetime) -> datetime | None:
     if choice != "at":
         known = {end.value: end.at for end in ends(now)}
         if choice not in known:
-            raise actions.Refused("Say until when: choose one of the moments offered, then repeat.")
+            raise Refused("Say until when: choose one of the moments offered, then repeat.")
         return known[choice]
     try:
         said = parse_datetime(at)
     except ValueError:
         said = None
     if said is None:
-        raise actions.Refused("Say until when: a day and a time, in UTC.")
+        raise Refused("Say until when: a day and a time, in UTC.")
     return said if said.tzinfo else said.replace(tzinfo=UTC)

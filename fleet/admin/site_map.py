@@ -12,8 +12,7 @@ from django.views.decorators.http import require_safe
 from fleet.history import by_user
 from fleet.models import MapImage, Site
 from fleet.people.access import at_sites, may
-from fleet.refusals import to_field
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused, to_field
 from fleet.sites import actions
 from fleet.sites.drawing import drawing
 from fleet.sites.maps import picture_of

@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from fleet.history import by_user
 from fleet.models import Hold, HoldKind, Robot, Site
 from fleet.people.access import at_sites
-from fleet.robots import actions
+from fleet.robots import stopping
 
 STOP, RELEASE = "fleet.stop_robot", "fleet.release_robot"
 
@@ -31,13 +31,13 @@ def offered(user: Any) -> dict[str, tuple[Any, str, str]]:
 
 def stop_all(request: HttpRequest, site: Site) -> str:
     """The button of a site's page."""
-    return _reported("Stop all", actions.stop_site(site.pk, by=by_user(request.user)))
+    return _reported("Stop all", stopping.stop_site(site.pk, by=by_user(request.user)))
 
 
 def _stop(page: Any, request: HttpRequest, queryset: Any) -> HttpResponse:
     if not request.user.has_perm(STOP):
         raise PermissionDenied
-    said = actions.stop_robots(_ids(request, queryset), by=by_user(request.user))
+    said = stopping.stop_robots(_ids(request, queryset), by=by_user(request.user))
     messages.warning(request, _reported("Stop", said))
     return _back(request)
 
@@ -47,7 +47,7 @@ def _release(page: Any, request: HttpRequest, queryset: Any) -> HttpResponse:
         raise PermissionDenied
     ids = _ids(request, queryset)
     if "confirmed" in request.POST:
-        messages.success(request, _reported("Release", actions.release_robots(ids, by=by_user(request.user))))
+        messages.success(request, _reported("Release", stopping.release_robots(ids, by=by_user(request.user))))
         return _back(request)
     holds = Hold.objects.filter(robot__in=ids, kind=HoldKind.STOPPED, released_at=None).select_related("robot")
     context = {

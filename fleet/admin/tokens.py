@@ -15,7 +15,7 @@ from fleet.admin.timeline import ago
 from fleet.history import by_user
 from fleet.models import ApiToken, no_nul
 from fleet.people.tokens import SCOPES, issue_token, revoke_token
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 
 
 class TokenForm(forms.Form):

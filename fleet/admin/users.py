@@ -25,7 +25,7 @@ from fleet.models import Person, Role, Site
 from fleet.people import actions as people
 from fleet.people import sessions, sign_in
 from fleet.people.access import EVERY_SITE, sites_of
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 
 admin.site.unregister([User, Group])
 ROLES = [("", "None: sees and does nothing"), *Role.choices]

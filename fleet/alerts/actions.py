@@ -1,4 +1,4 @@
-"""Alerts: what is open and for whom, and what people and programs may do with them.
+"""What people and programs may do with alerts. Each verb is one transaction.
 
 Alerts of events are opened and cleared by commit, from the table in fleet/alerts/rules.py. Silence hides and mutes, it
 loses nothing: what still holds when it ends is shown and sent then. Critical alerts are never silenced.
@@ -8,22 +8,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from fleet.alerts.rows import cleared, settle
 from fleet.alerts.rules import Effects, Raise, bounded
-from fleet.columns import next_pk
-from fleet.commit import commit, load, new
+from fleet.columns import accepted_text
+from fleet.commit import commit, load, new, next_pk
 from fleet.history import AGGREGATES, Origin
-from fleet.models import Alert, Hold, HoldKind, Robot, Severity, Silence, Site
-from fleet.people.access import at_sites
-from fleet.robots.actions import Refused, accepted_text
+from fleet.models import Alert, Robot, Severity, Silence, Site
+from fleet.refusals import Refused
 from fleet.wording import minute
 
 SYSTEM = "system"  # subject of alerts about Drover itself
 MAX_SILENCE = timedelta(days=31)
-RANK = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
 def raise_alert(
@@ -96,9 +93,6 @@ def _end(change: Any, now: datetime, by: Origin, why: str) -> None:
     change.touched |= ended.touched
 
 
-# --- silence
-
-
 def silence(
     *, site: Site | int, until: datetime, why: str, by: Origin, robot: str = "", now: datetime | None = None
 ) -> int:
@@ -143,25 +137,3 @@ def end_silence(silence_id: int, *, by: Origin, now: datetime | None = None) -> 
         change.record("silence.ended", ended_at=now, ended_by=by.actor_name)
         commit([change], now=now)
     return True
-
-
-def silenced(now: datetime) -> Q:
-    """Condition on alerts: a silence, or maintenance of its robot, covers it at this time."""
-    ruled = Silence.objects.filter(
-        Q(robot_id="") | Q(robot_id=OuterRef("robot_id")), site=OuterRef("site"), ended_at=None, since__lte=now,
-        until__gt=now,
-    )  # fmt: skip
-    serviced = Hold.objects.filter(robot=OuterRef("robot_id"), kind=HoldKind.MAINTENANCE, released_at=None)
-    return ~Q(severity=Severity.CRITICAL) & (Q(Exists(ruled)) | Q(Exists(serviced)))
-
-
-def heard(now: datetime) -> QuerySet[Alert]:
-    """Open alerts that nothing silences, with how often and when last (`count`, `last_at`)."""
-    found = Alert.objects.filter(cleared_at=None).exclude(silenced(now))
-    return found.annotate(count=F("tally__count"), last_at=F("tally__last_at"))
-
-
-def open_alerts(user: Any, now: datetime | None = None) -> list[Any]:
-    """What this person should know of now: not acknowledged first, the worst first, then the newest."""
-    rows = at_sites(user, heard(now or timezone.now())).select_related("site")
-    return sorted(rows, key=lambda a: (a.acknowledged_at is not None, RANK[Severity(a.severity)], -a.pk))

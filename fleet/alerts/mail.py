@@ -20,7 +20,8 @@ from django.db.models import Q
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from fleet.alerts.actions import RANK, clear_alert, raise_alert, silenced
+from fleet.alerts.actions import clear_alert, raise_alert
+from fleet.alerts.heard import RANK, silenced
 from fleet.alerts.rules import bounded
 from fleet.models import Alert, AlertMail, AlertTally, News, Role, Severity, Site
 

@@ -17,10 +17,10 @@ from django.db.models import CharField, F, Q, QuerySet, Value
 from django.db.models.functions import Cast, Concat
 from django.utils import timezone
 
+from fleet.columns import END_OF_TIME
 from fleet.history import AGGREGATES, KINDS
 from fleet.models import Event, Site
 from fleet.people.access import at_sites
-from fleet.robots.actions import END_OF_TIME
 
 CHUNK = 1000  # events of one query of an export
 MAX_NAMED = 500  # missions found by a part of their title

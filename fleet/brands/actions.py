@@ -5,14 +5,14 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from fleet.columns import checked_name, next_pk, whole
-from fleet.commit import commit, load, new
+from fleet.brands import rules
+from fleet.columns import checked_name, whole
+from fleet.commit import commit, load, new, next_pk
 from fleet.history import AGGREGATES, KINDS, Change, Origin
 from fleet.models import Brand, OfflinePolicy, Robot
 from fleet.ports import drivers
+from fleet.refusals import Refused
 from fleet.robots import addresses
-from fleet.robots.actions import Refused
-from fleet.sites import rules
 
 DAY_S = 86_400
 TIMINGS = ("suspect_after_s", "offline_after_s", "abandon_after_s")

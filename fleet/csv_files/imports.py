@@ -13,8 +13,8 @@ from fleet.csv_files.table import Row
 from fleet.history import Origin
 from fleet.models import ROBOT_ID, Brand, Place, Robot, Site
 from fleet.people.access import at_sites
+from fleet.refusals import Refused
 from fleet.robots import actions, addresses
-from fleet.robots.actions import Refused
 from fleet.sites import actions as site_actions
 
 ADD, CHANGE, SAME, ERROR = "add", "change", "same", "error"

@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 
 MAX_BYTES = 1_000_000
 MAX_ROWS = 2000

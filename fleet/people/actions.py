@@ -11,7 +11,7 @@ from django.utils import timezone
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, MAX_NAME, Change, Origin
 from fleet.models import Role, SessionRecord, Site
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 
 EDITABLE = {"username": "user name", "first_name": "first name", "last_name": "last name", "email": "e-mail"}
 

@@ -9,10 +9,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from fleet.columns import kept_time
 from fleet.commit import commit, load
 from fleet.history import AGGREGATES, Change, Origin, asked_by
 from fleet.models import ApiToken
-from fleet.robots.actions import Refused, digest_of, kept_time
+from fleet.refusals import Refused
+from fleet.robots.credentials import digest_of
 
 # scope → what it says to people, and which permissions of its person it lets through
 SCOPES: dict[str, tuple[str, frozenset[str]]] = {

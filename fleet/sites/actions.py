@@ -6,11 +6,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from fleet.columns import checked_name, next_pk, number
-from fleet.commit import commit, load, new
+from fleet.columns import checked_name, number, storable
+from fleet.commit import commit, load, new, next_pk
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import MapImage, Place, Site
-from fleet.robots.actions import Refused, storable
+from fleet.refusals import Refused
 from fleet.sites import rules
 from fleet.sites.maps import Picture
 

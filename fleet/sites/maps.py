@@ -7,7 +7,7 @@ from typing import IO, NamedTuple
 
 from PIL import Image, UnidentifiedImageError
 
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 
 MAX_BYTES = 10 * 2**20  # of the upload
 MAX_SIDE = 8000  # pixels

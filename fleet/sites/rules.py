@@ -1,12 +1,13 @@
-"""What is asked of a site, its places and a brand: pure rules from a fact to recorded events."""
+"""What is asked of a site and its places: pure rules from a fact to recorded events."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from fleet import edited
 from fleet.history import Change
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,8 @@ class RemoveMap:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class SetBrand:
-    """Columns of the brand; the first one makes it."""
-
-    columns: dict[str, Any]
-
-
 def decide(change: Change, fact: Any, now: datetime) -> Verdict:
-    """Record what the fact means for the site or brand. No I/O, no clock."""
+    """Record what the fact means for the site. No I/O, no clock."""
     change.now = now
     return _RULES[type(fact)](change, fact)
 
@@ -93,13 +87,13 @@ def _add_place(change: Change, fact: AddPlace) -> Verdict:
 
 def _edit_place(change: Change, fact: EditPlace) -> Verdict:
     place = change.children["places"][fact.number]
-    new = asdict(fact)
-    del new["number"]
-    changed = _changed(place, new)
-    if not changed:
+    told = asdict(fact)
+    del told["number"]
+    new = edited.changed(place, told)
+    if not new:
         return Verdict.REDUNDANT
     change.record(
-        "site.place_edited", places=[{"number": fact.number, **changed}], place=place.name, what=_words(place, changed)
+        "site.place_edited", places=[{"number": fact.number, **new}], place=place.name, what=edited.words(place, new)
     )
     return Verdict.APPLIED
 
@@ -111,17 +105,17 @@ def _remove_place(change: Change, fact: RemovePlace) -> Verdict:
 
 
 def _set_map(change: Change, fact: SetMap) -> Verdict:
-    if not _changed(change.row, asdict(fact)):
+    if not edited.changed(change.row, asdict(fact)):
         return Verdict.REDUNDANT
     change.record("site.map_set", **asdict(fact))
     return Verdict.APPLIED
 
 
 def _place_map(change: Change, fact: PlaceMap) -> Verdict:
-    changed = _changed(change.row, asdict(fact))
-    if not changed:
+    new = edited.changed(change.row, asdict(fact))
+    if not new:
         return Verdict.REDUNDANT
-    change.record("site.map_placed", **changed, what=_words(change.row, changed))
+    change.record("site.map_placed", **new, what=edited.words(change.row, new))
     return Verdict.APPLIED
 
 
@@ -129,17 +123,6 @@ def _remove_map(change: Change, fact: RemoveMap) -> Verdict:
     if not change.row.map_sha256:
         return Verdict.REDUNDANT
     change.record("site.map_removed", map_sha256="", map_width=None, map_height=None)
-    return Verdict.APPLIED
-
-
-def _set_brand(change: Change, fact: SetBrand) -> Verdict:
-    if not change.row.version:
-        change.record("brand.created", **fact.columns)
-        return Verdict.APPLIED
-    changed = _changed(change.row, fact.columns)
-    if not changed:
-        return Verdict.REDUNDANT
-    change.record("brand.edited", **changed, what=_words(change.row, changed))
     return Verdict.APPLIED
 
 
@@ -151,29 +134,4 @@ _RULES: dict[type, Callable[[Change, Any], Verdict]] = {
     SetMap: _set_map,
     PlaceMap: _place_map,
     RemoveMap: _remove_map,
-    SetBrand: _set_brand,
 }
-
-
-def _changed(row: Any, new: dict[str, Any]) -> dict[str, Any]:
-    return {column: value for column, value in new.items() if getattr(row, column) != value}
-
-
-def _words(row: Any, changed: dict[str, Any]) -> str:
-    """`suspect after (s) 9 → 7; can do navigate, wait`, for the timeline."""
-    return "; ".join(_change_words(row, column, value) for column, value in changed.items())
-
-
-def _change_words(row: Any, column: str, value: Any) -> str:
-    label = str(row._meta.get_field(column).verbose_name)
-    if isinstance(value, bool):
-        return label if value else f"no {label}"
-    if isinstance(value, list):
-        return f"{label} {', '.join(map(str, value)) or 'none'}"
-    if isinstance(value, dict):
-        return label
-    return f"{label} {_short(getattr(row, column))} → {_short(value)}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value) if value not in ("", None) else "none"

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.people import access
-from fleet.refusals import in_words
+from fleet.refusals import Refused, in_words
 from missions import actions
 from missions.admin.mission_buttons import RANGE, number_of
 from missions.admin.once import key_of
@@ -152,10 +152,10 @@ def _do(request: HttpRequest, bulk: Bulk, rows: Iterable[Mission], text: str) ->
     for mission in rows:
         try:
             if not access.may(request.user, bulk.permission, mission.site_id):
-                raise actions.Refused("You may not do this at its site.")
+                raise Refused("You may not do this at its site.")
             asked = Asked(by, text, seen.get(str(mission.pk)), key)
             done.append((mission, bulk.run(mission, asked), ""))
-        except (actions.Refused, Conflict) as error:
+        except (Refused, Conflict) as error:
             done.append((mission, "refused", in_words(error)))
     return done
 

@@ -18,8 +18,7 @@ from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.models import Robot
 from fleet.people import access
-from fleet.refusals import in_words
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused, in_words
 from missions.admin.letter_list import EACH, with_alike
 from missions.letters.actions import discard_letter, requeue_letter
 from missions.models import DeadLetter

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from fleet.admin.pages import Button, seen_version
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
-from fleet.refusals import in_words
+from fleet.refusals import Refused, in_words
 from missions import actions
 from missions.admin.once import key_of, say_again
 from missions.models import FINAL, Mission, State
@@ -30,7 +30,7 @@ def run_now(request: HttpRequest, mission_id: UUID) -> str:
     """Run one that was just stored, and say so. It is stored either way; a refusal is a message of its own."""
     try:
         said = actions.queue_mission(mission_id, by=by_user(request.user))
-    except (actions.Refused, Conflict) as error:
+    except (Refused, Conflict) as error:
         messages.warning(request, f"Not run: {in_words(error)}")
         return ""
     return f"{said[:1].upper()}{said[1:].rstrip('.')}."
@@ -86,7 +86,7 @@ def number_of(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise actions.Refused(f"priority: A whole number {RANGE}; higher goes first.") from None
+        raise Refused(f"priority: A whole number {RANGE}; higher goes first.") from None
 
 
 def _priority(request: HttpRequest, mission: Mission) -> str:

@@ -12,7 +12,7 @@ from django.urls import URLPattern, path, reverse
 from fleet.admin.pages import Button, PageAdmin, RetiredFilter
 from fleet.admin.timeline import timeline
 from fleet.history import by_user
-from fleet.refusals import to_field
+from fleet.refusals import Refused, to_field
 from missions import actions, templates
 from missions.admin.mission_buttons import again, run_now
 from missions.admin.once import key_of
@@ -101,7 +101,7 @@ class TemplateAdmin(PageAdmin):
         if row is None:
             said.pop("version")
         elif said["version"] is None:
-            raise actions.Refused("This form is out of date: look at the template again, then edit it.")
+            raise Refused("This form is out of date: look at the template again, then edit it.")
         pk = templates.save_template(
             **said, steps=forms["steps"].steps(), parameters=parameters_of(forms["parameters"]),
             template_id=row.pk if row else None, by=by_user(request.user),
@@ -128,7 +128,7 @@ class TemplateAdmin(PageAdmin):
         if form.is_valid():
             try:
                 return self._make(request, row, form)
-            except actions.Refused as refused:
+            except Refused as refused:
                 to_field(form, refused, VALUE)
         context = {"row": row, "form": form, "steps": steps_in_words(row), "may_run": may_run}
         return self._render(request, "admin/drover/mission_from_template.html", row, context)

@@ -20,6 +20,7 @@ from django.utils.text import Truncator
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago
 from fleet.history import by_user
+from fleet.refusals import Refused
 from missions import actions
 from missions.admin.bulk import offered
 from missions.admin.mission_buttons import BUTTONS, again, run_now
@@ -172,7 +173,7 @@ class MissionAdmin(PageAdmin):
                 return known.mission_id, again(request, known.mission_id, run)
         else:
             if version is None:
-                raise actions.Refused("This form is out of date: look at the mission again, then edit it.")
+                raise Refused("This form is out of date: look at the mission again, then edit it.")
             actions.edit_mission(row.pk, version=version, **said, by=by)
             pk, sentence = row.pk, f"“{said['title']}” is changed."
         if run:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet.history import Change
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 from missions import facts
 from missions.decide import ending, handing, moving, offline, questions, receipts, requests, suspending
 from missions.models import FINAL

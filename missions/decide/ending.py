@@ -5,7 +5,7 @@ from typing import Any
 
 from fleet.history import Change
 from fleet.models import CommandState, HoldKind
-from fleet.robots import decide as robots
+from fleet.robots import facts as robot_facts
 from fleet.robots.commands import command
 from missions import facts, timings
 from missions.decide import clocks
@@ -74,7 +74,7 @@ def stop_passed(change: Change, fact: facts.Due, now: datetime) -> None:
         send_cancel(change)
     abort(change, now, mission.abort_reason, mission.abort_detail, stop_confirmed=False)
     change.follow.append(
-        robots.HoldBack(
+        robot_facts.HoldBack(
             kind=HoldKind.UNCONFIRMED,
             by="policy",
             why=f"it never confirmed that it stopped “{mission.title}”; it may still be moving",

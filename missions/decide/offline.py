@@ -5,7 +5,7 @@ from typing import Any
 
 from fleet.history import Change
 from fleet.models import OfflinePolicy
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 from missions import facts, timings
 from missions.decide import clocks
 from missions.decide.ending import stop

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.history import Change
 from fleet.robots.commands import command
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 from missions import facts, timings
 from missions.decide import clocks
 from missions.decide.ending import abort, send_cancel, stop

@@ -6,8 +6,8 @@ from typing import Any
 
 from fleet.history import Change
 from fleet.models import CommandState
-from fleet.robots import decide as robots
-from fleet.robots.decide import Verdict
+from fleet.robots import facts as robot_facts
+from fleet.verdict import Verdict
 from missions import facts
 from missions.decide import clocks
 from missions.decide.ending import abort
@@ -91,7 +91,7 @@ def late(change: Change, fact: facts.Receipt) -> Verdict:
     if ends and mission.stop_confirmed is False:
         change.record("mission.stop_confirmed_late", stop_confirmed=True, says=says)
         change.move_commands((), CommandState.OPEN, CommandState.WITHDRAWN)
-        change.follow.append(robots.StopConfirmed(mission.pk, mission.dispatch_no))
+        change.follow.append(robot_facts.StopConfirmed(mission.pk, mission.dispatch_no))
     elif isinstance(fact, facts.Cancelled) and mission.stop_confirmed:
         return Verdict.REDUNDANT  # the answer to a cancel that was sent more than once
     else:

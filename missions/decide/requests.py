@@ -5,7 +5,7 @@ from typing import Any
 
 from fleet.history import Change
 from fleet.robots.commands import command
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 from fleet.wording import clock
 from missions import facts, timings
 from missions.decide import clocks

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from fleet.history import Change
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 from missions import facts, timings
 from missions.decide import clocks
 from missions.decide.moving import advance

@@ -7,8 +7,7 @@ from django import forms
 from django.db import transaction
 
 from fleet.models import OfflinePolicy
-from fleet.refusals import to_field
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused, to_field
 from missions import plans
 from missions.command_types import MAX_TIMEOUT_S, TYPES
 from missions.forms.choices import Choices

@@ -5,8 +5,7 @@ from typing import Any
 
 from django import forms
 
-from fleet.refusals import named
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused, named
 from missions import step_policy
 from missions.command_types import CommandType
 from missions.models import Then

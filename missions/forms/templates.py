@@ -5,8 +5,8 @@ from typing import Any
 
 from django import forms
 
+from fleet.refusals import Refused
 from fleet.robots import abilities
-from fleet.robots.actions import Refused
 from missions.command_types import MAX_TEXT, MAX_TIMEOUT_S, TYPES
 from missions.forms.choices import Choices
 from missions.forms.mission import CHOOSE_FOR_ME, NEEDED

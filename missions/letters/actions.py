@@ -10,10 +10,11 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from fleet.columns import accepted_text
 from fleet.commit import commit, load, new
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Command, CommandState, Robot
-from fleet.robots.actions import Refused, accepted_text
+from fleet.refusals import Refused
 from fleet.wording import clock
 from missions.models import FINAL, DeadLetter, Direction, LetterState, Mission
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from django.db.models import Exists, OuterRef
 
 from fleet.models import Command, CommandState
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 from missions.models import DeadLetter, Direction, LetterState
 
 SAYS: dict[str, str] = {  # verdict of a letter that was requeued → what became of it

@@ -14,8 +14,7 @@ from fleet.history import sentence
 from fleet.models import Event, Site
 from fleet.people.access import at_sites
 from fleet.people.tokens import by_token
-from fleet.refusals import named
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused, named
 from missions import actions, step_policy
 from missions.models import Mission, Outcome, State
 from missions.queue.waiting import why_waiting_all

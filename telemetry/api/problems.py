@@ -10,8 +10,7 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
 from fleet.commit import Conflict
-from fleet.refusals import in_words
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused, in_words
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from fleet.models import Hold, Place, Robot, Site
 from fleet.people.access import at_sites
 from fleet.people.tokens import by_token
 from fleet.ports import live
-from fleet.robots import abilities, actions
+from fleet.robots import abilities, stopping
 from missions.models import RUNNING, Mission
 from telemetry.api import schemas
 from telemetry.api.bearer import found, need
@@ -92,18 +92,18 @@ def stop(request: Any, robot_id: str, body: schemas.Reason | None = None) -> Any
     """It halts and stays until it is released. This is no safety function: the emergency stop is hardware."""
     need(request, STOP)
     found(request, Robot.objects.all(), robot_id, "robot")
-    return {"robots": actions.stop_robots([robot_id], by=by_token(request.auth), why=body.reason if body else "")}
+    return {"robots": stopping.stop_robots([robot_id], by=by_token(request.auth), why=body.reason if body else "")}
 
 
 @router.post("/robots/{robot_id}/release", response=schemas.Stopped, summary="Release a stopped robot")
 def release(request: Any, robot_id: str) -> Any:
     need(request, RELEASE)
     found(request, Robot.objects.all(), robot_id, "robot")
-    return {"robots": actions.release_robots([robot_id], by=by_token(request.auth))}
+    return {"robots": stopping.release_robots([robot_id], by=by_token(request.auth))}
 
 
 @router.post("/sites/{int:site_id}/stop", response=schemas.Stopped, summary="Stop all robots of a site; idempotent")
 def stop_all(request: Any, site_id: int, body: schemas.Reason | None = None) -> Any:
     need(request, STOP)
     found(request, Site.objects.all(), site_id, "site")
-    return {"robots": actions.stop_site(site_id, by=by_token(request.auth), why=body.reason if body else "")}
+    return {"robots": stopping.stop_site(site_id, by=by_token(request.auth), why=body.reason if body else "")}

@@ -18,7 +18,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from fleet.models import MAX_ADDRESS, ROBOT_ID, RobotCredential
-from fleet.robots.actions import digest_of
+from fleet.robots.credentials import digest_of
 from telemetry.gateways.rows import Rows
 from telemetry.models import Knock
 

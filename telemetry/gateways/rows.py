@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from django.db import InterfaceError, OperationalError, close_old_connections, connection, connections
 
-from fleet.robots.actions import credential_of_token
+from fleet.robots.credentials import credential_of_token
 from telemetry.generation import SPAN
 from telemetry.models import Link
 from telemetry.protocol import URGENT

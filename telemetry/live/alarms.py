@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from django.utils import timezone
 
-from fleet.alerts.actions import RANK, heard
+from fleet.alerts.heard import RANK, heard
 from fleet.models import Severity
 from telemetry.live.cards import moment
 

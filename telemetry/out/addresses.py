@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from django.conf import settings
 
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 MAX_URL = 500

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import F
 from django.utils import timezone
 
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from missions.models import DeadLetter, Direction, LetterState, Mission
 from telemetry import metrics
 from telemetry.out.models import Sending, SendState, Webhook

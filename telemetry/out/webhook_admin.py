@@ -18,7 +18,7 @@ from fleet.audit.questions import SUBJECTS, kind_in_words
 from fleet.history import KINDS, by_user
 from fleet.models import Site, no_nul
 from fleet.people.access import EVERY_SITE, sites_of
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from fleet.wording import Said
 from telemetry.out import webhooks
 from telemetry.out.models import SendState, Webhook

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from django.dispatch import Signal
 
 from fleet.history import AGGREGATES, Aggregate, Change, kind
-from fleet.robots.decide import Verdict
+from fleet.verdict import Verdict
 from telemetry.out.models import Webhook
 from telemetry.out.wanted import ALL
 

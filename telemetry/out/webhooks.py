@@ -8,10 +8,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from fleet.alerts.actions import clear_alert
-from fleet.columns import checked_name, next_pk
-from fleet.commit import commit, load, new
+from fleet.columns import checked_name
+from fleet.commit import commit, load, new, next_pk
 from fleet.history import AGGREGATES, Change, Origin
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from telemetry.out import undelivered
 from telemetry.out import webhook_rules as rules
 from telemetry.out.addresses import checked_url

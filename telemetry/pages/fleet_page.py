@@ -21,7 +21,8 @@ from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.models import Alert, Robot, Site
 from fleet.people.access import at_sites, sites_of
-from fleet.robots import actions as robots
+from fleet.refusals import Refused
+from fleet.robots import stopping
 from missions import actions as missions
 from missions.models import Mission
 from telemetry import snapshots
@@ -53,12 +54,12 @@ def _number(request: HttpRequest, name: str) -> int | None:
     if not value:
         return None
     if not (value.isascii() and value.isdigit() and len(value) < 10):
-        raise robots.Refused(f"This address is damaged: {name} is no number. Look at the page again, then repeat.")
+        raise Refused(f"This address is damaged: {name} is no number. Look at the page again, then repeat.")
     return int(value)
 
 
 def _release(robot_id: str, by: Origin, request: HttpRequest) -> str:
-    if robots.release_robot(robot_id, number=_number(request, "hold"), by=by):
+    if stopping.release_robot(robot_id, number=_number(request, "hold"), by=by):
         return f"{robot_id} is released."
     return f"There was no such hold on {robot_id}: somebody released it before."
 
@@ -66,7 +67,7 @@ def _release(robot_id: str, by: Origin, request: HttpRequest) -> str:
 ROBOT_VERBS = {
     "stop": Verb(
         "fleet.stop_robot",
-        lambda robot, by, request: robots.stop_robot(robot, by=by, why=request.POST.get("why", "")),
+        lambda robot, by, request: stopping.stop_robot(robot, by=by, why=request.POST.get("why", "")),
         "Stopping {}.",
     ),
     "release": Verb(
@@ -110,16 +111,16 @@ class ManyVerb(NamedTuple):
 MANY_VERBS = {
     "stop": ManyVerb(
         "fleet.stop_robot",
-        lambda ids, by, request: robots.stop_robots(ids, by=by, why=request.POST.get("why", "")),
+        lambda ids, by, request: stopping.stop_robots(ids, by=by, why=request.POST.get("why", "")),
         "stopping", "Stopping {}.", "There is no robot to stop here.",
     ),
     "release": ManyVerb(
-        "fleet.release_robot", lambda ids, by, request: robots.release_robots(ids, by=by),
+        "fleet.release_robot", lambda ids, by, request: stopping.release_robots(ids, by=by),
         "released", "Released {}.", "There was no stop to release: somebody released it before.",
     ),
     "explain": ManyVerb(
         "fleet.stop_robot",
-        lambda ids, by, request: robots.explain_stops(ids, by=by, why=request.POST.get("why", "")),
+        lambda ids, by, request: stopping.explain_stops(ids, by=by, why=request.POST.get("why", "")),
         "explained", "The reason is kept with {}.", "Nothing to add: none of them is stopped, or the reason is kept already.",
     ),
 }  # fmt: skip
@@ -183,7 +184,7 @@ def _act(request: HttpRequest, verb: Verb, model: type[Model], target: Any) -> H
         if not request.user.has_perm(verb.permission):
             return _answer(request, 403, "Your role does not allow this. Ask an admin if it should.")
         outcome = verb.run(target, by_user(request.user), request)
-    except robots.Refused as refused:
+    except Refused as refused:
         return _answer(request, 409, str(refused))
     except Conflict:
         return _answer(request, 409, "Somebody changed it at the same moment. Press it again.")
@@ -206,7 +207,7 @@ def robots_action(request: HttpRequest, verb: str) -> HttpResponse:
         if unknown:
             return _answer(request, 404, unknown)
         said = many.run(ids, by_user(request.user), request)
-    except robots.Refused as refused:
+    except Refused as refused:
         return _answer(request, 409, str(refused))
     except DatabaseError as error:
         log.warning("%s could not be done, the database does not answer: %s", request.path, error)

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from fleet.admin.alerts import SAID
 from fleet.admin.timeline import ago
-from fleet.alerts.actions import open_alerts
+from fleet.alerts.heard import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.people.access import at_sites
 from fleet.wording import PRESENCES, Said

@@ -22,7 +22,9 @@ from fleet.history import Origin
 from fleet.models import Brand, Event, Hold, Mode, Person, Place, Presence, Robot, Site
 from fleet.people.actions import grant_access
 from fleet.ports import live
-from fleet.robots.actions import Refused, enrol_robot, issue_credential, reinstate_robot, retire_robot, robot_of_token
+from fleet.refusals import Refused
+from fleet.robots.actions import enrol_robot, reinstate_robot, retire_robot
+from fleet.robots.credentials import issue_credential, robot_of_token
 from fleet.running.keys import write_private
 from fleet.sites.actions import add_place, create_site
 from missions.actions import draft_mission, queue_mission

@@ -21,6 +21,7 @@ from fleet.asgi import application
 from fleet.models import Membership
 from fleet.people.actions import grant_access
 from fleet.robots import actions as fleet_actions
+from fleet.robots import stopping
 from telemetry import snapshots
 from telemetry.gateways.http import requests
 from telemetry.gateways.http.callers import Callers
@@ -140,7 +141,7 @@ async def test_a_socket_carries_the_own_sites_only(world, doors, query):
 
 
 def something_happens(world: World) -> None:
-    fleet_actions.stop_robot("RB-ZEBRA", by=SYSTEM, why="Zebra-again")
+    stopping.stop_robot("RB-ZEBRA", by=SYSTEM, why="Zebra-again")
     fleet_actions.enrol_robot(id="RB-ZEBRA-9", name="Zebra", site=world.site, brand=world.brand, by=SYSTEM)
     connections.close_all()
 

@@ -9,6 +9,7 @@ from django.test import Client
 
 from fleet.history import by_user
 from fleet.robots import actions as fleet_actions
+from fleet.robots import stopping
 from fleet.sites import actions as site_actions
 from missions import actions
 from missions.models import DeadLetter
@@ -107,7 +108,7 @@ def test_no_page_becomes_different_when_something_happens_at_another_site(strang
     before = bodies(client, strangers)
     site_actions.add_place(strangers.site, name="Zebra-more", x=5, y=5, by=by)
     fleet_actions.enrol_robot(id="RB-ZEBRA-2", name="Zebra-two", site=strangers.site, brand=brand, by=by)
-    fleet_actions.stop_robot("RB-ZEBRA-2", why="Zebra-why", by=by)
+    stopping.stop_robot("RB-ZEBRA-2", why="Zebra-why", by=by)
     steps = [{"command": "navigate", "params": {"place": "Zebra-more"}}]
     for robot in ("RB-ZEBRA-2", None):
         actions.draft_mission(title="Zebra-more", site=strangers.site, robot=robot, steps=steps, by=by)

@@ -21,6 +21,7 @@ from fleet.models import Alert, Brand, Robot, Site
 from fleet.people import access
 from fleet.people.tokens import SCOPES, issue_token
 from fleet.robots import actions as fleet_actions
+from fleet.robots import credentials, stopping
 from fleet.sites import actions as site_actions
 from fleet.sites.maps import picture_of
 from missions import actions, templates
@@ -113,8 +114,8 @@ def world(
     site_actions.set_map(site.pk, picture, x=0, y=0, m_per_px=0.05, rotation=0, by=by)
     fleet_actions.enrol_robot(id="RB-ZEBRA", name="Zebra-robot", site=site, brand=brand, by=by)
     online("RB-ZEBRA")
-    token = fleet_actions.issue_credential("RB-ZEBRA", label="Zebra-credential", by=by)
-    fleet_actions.stop_robot("RB-ZEBRA", why="Zebra-reason", by=by)
+    token = credentials.issue_credential("RB-ZEBRA", label="Zebra-credential", by=by)
+    stopping.stop_robot("RB-ZEBRA", why="Zebra-reason", by=by)
     steps = [{"command": "navigate", "params": {"place": "Zebra-place"}}]
     mission = actions.draft_mission(title="Zebra-mission", site=site, robot="RB-ZEBRA", steps=steps, by=by)
     templates.save_template(name="Zebra-template", site=site, title="Zebra-title", steps=steps, by=by)

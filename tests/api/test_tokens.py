@@ -10,7 +10,7 @@ from fleet.models import ApiToken, Event
 from fleet.people.actions import grant_access
 from fleet.people.roles import ROLES
 from fleet.people.tokens import SCOPES, issue_token, revoke_token, token_of
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from tests.actors import SYSTEM
 from tests.api.conftest import Caller
 
@@ -99,7 +99,7 @@ def test_a_token_ends_with_its_revocation_its_time_and_its_person(caller, superv
             person_id=supervisor.pk, number=900 + len(end), label="x", scopes=["robots:read"], digest=None,
             issued_at=timezone.now(), **end,
         )  # fmt: skip
-        from fleet.robots.actions import digest_of
+        from fleet.robots.credentials import digest_of
 
         ApiToken.objects.filter(pk=token.pk).update(digest=digest_of("drover_api_x"))
         assert token_of("drover_api_x", timezone.now()) is None

@@ -4,7 +4,7 @@ import pytest
 
 from fleet.history import by_user
 from fleet.models import Event
-from fleet.robots import actions as robots
+from fleet.robots import stopping
 from missions import actions as missions
 from missions.facts import Accepted, Cancelled, Delivered
 from tests.actors import tell
@@ -31,7 +31,7 @@ def test_a_page_that_says_stopping_learns_how_it_ended(sign_in, supervisor, disp
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_breaks_the_content_security_policy(sign_in, admin_person, dispatched, scheme):
-    robots.stop_robot("RB-001", by=by_user(admin_person), why="<img src=x onerror=alert(1)>")
+    stopping.stop_robot("RB-001", by=by_user(admin_person), why="<img src=x onerror=alert(1)>")
     page = sign_in(admin_person, color_scheme=scheme)
     for url in (
         "/admin/", "/admin/missions/mission/", f"/admin/missions/mission/{dispatched.pk}/change/", ADD,

@@ -10,7 +10,7 @@ from django.utils import timezone
 from fleet.brands.actions import create_brand
 from fleet.models import Brand, Robot
 from fleet.robots import actions
-from fleet.robots.decide import Faulted, Offers
+from fleet.robots.facts import Faulted, Offers
 from telemetry.gateways.knocks import Stranger, record
 from tests.actors import SYSTEM
 from tests.fleet.test_robot_words import say

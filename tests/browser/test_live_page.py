@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from fleet.models import Hold
 from fleet.robots import actions as robots
+from fleet.robots import stopping
 from missions import actions, facts
 from tests import varied_fleet
 from tests.actors import STEPS, SYSTEM, tell, user
@@ -131,7 +132,7 @@ def test_typed_text_focus_and_selection_survive_pushes(fleet, robot, other_robot
     assert find.evaluate("i => [document.activeElement === i, i.selectionStart, i.selectionEnd]") == [True, 1, 2]
     expect(card(fleet)).to_be_hidden()  # the search still holds for a card that was pushed
     fleet.locator("#stop-RB-002").focus()
-    robots.stop_robot("RB-002", by=SYSTEM)
+    stopping.stop_robot("RB-002", by=SYSTEM)
     expect(card(fleet, "RB-002")).to_contain_text("Stopping…")
     assert fleet.evaluate("document.activeElement.id") == "stop-RB-002"
 

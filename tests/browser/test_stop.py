@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from fleet.models import Hold
 from fleet.robots import actions as robots
-from fleet.robots.decide import Due
+from fleet.robots.facts import Due
 from tests.actors import SYSTEM, online
 from tests.browser.test_live_page import Words, card, is_live, opened
 

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from fleet.brands.actions import edit_brand
 from fleet.models import Event
-from fleet.robots import actions as robots
+from fleet.robots import stopping
 from fleet.sites.actions import add_place
 from missions import actions, facts
 from tests import varied_fleet
@@ -69,7 +69,7 @@ def test_it_is_shown_as_text_and_the_card_beside_it_goes_on(sign_in, supervisor,
     )
     nobody_is_harmed()
 
-    robots.stop_robot("RB-001", by=SYSTEM, why=text)
+    stopping.stop_robot("RB-001", by=SYSTEM, why=text)
     event = Event.objects.get(kind="mission.step_failed").pk
     for url in (
         f"missions/mission/{pk}/change/", "fleet/robot/RB-001/change/", f"fleet/event/{event}/change/", "fleet/brand/",

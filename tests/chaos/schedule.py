@@ -15,8 +15,8 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from fleet.models import Hold, Robot
-from fleet.robots import actions as fleet_actions
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
+from fleet.robots import stopping
 from missions import actions
 from missions.models import FINAL, Mission
 from telemetry import stream
@@ -108,7 +108,7 @@ class Schedule:
         for name in ("postgres", "durable", "live", *WORKERS, "web", "robots-ws", "robots-http"):
             self.world[name].start()
         for robot in self.robots:
-            self.persist(lambda robot=robot: fleet_actions.release_robot(robot, by=SYSTEM))
+            self.persist(lambda robot=robot: stopping.release_robot(robot, by=SYSTEM))
 
     def persist(self, what: Callable[[], object], within_s: float = 20.0) -> object:
         """As a person who tries again while the database is away; a refusal is an answer."""
@@ -167,7 +167,7 @@ class Schedule:
         for mission in Mission.objects.exclude(state__in=FINAL):
             self.persist(lambda pk=mission.pk: actions.cancel_mission(pk, by=SYSTEM))
         for hold in Hold.objects.filter(released_at=None):
-            fleet_actions.release_robot(hold.robot_id, number=hold.number, by=SYSTEM)
+            stopping.release_robot(hold.robot_id, number=hold.number, by=SYSTEM)
         eventually(
             lambda: not Mission.objects.exclude(state__in=FINAL).exists(),
             _patience_s(),

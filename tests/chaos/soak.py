@@ -41,7 +41,7 @@ def populate(world: World) -> tuple[int, list[str]]:
     from django.core.management import call_command
 
     from fleet.models import Robot
-    from fleet.robots import actions
+    from fleet.robots import actions, credentials
     from tests.actors import SYSTEM, site_with_places
     from tests.eventually import eventually
 
@@ -60,7 +60,7 @@ def populate(world: World) -> tuple[int, list[str]]:
         pk, over = f"RB-{n:03}", "ws" if n < WS else "http"
         actions.enrol_robot(id=pk, name=pk, site=site, brand=brand, by=SYSTEM)
         configs[over].append({
-            "id": pk, "token": actions.issue_credential(pk, by=SYSTEM), "seed": n, "transport": over, "speed_up": 20,
+            "id": pk, "token": credentials.issue_credential(pk, by=SYSTEM), "seed": n, "transport": over, "speed_up": 20,
             "url": f"ws://127.0.0.1:{world.port}/robot/v1/ws", "capabilities": ["navigate", "pick", "drop", "charge"],
             "places": places, "start": "Dock A", "memory": str(world.folder / f"{pk}.memory"),
         })  # fmt: skip

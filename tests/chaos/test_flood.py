@@ -16,7 +16,7 @@ import redis
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from fleet.robots import actions
+from fleet.robots import actions, credentials
 from telemetry import stream
 from telemetry.stream import Streams
 from tests.actors import SYSTEM
@@ -127,7 +127,7 @@ def tokens(site, brand):
     for n in range(ROBOTS):
         name = f"RB-{n:03}"
         actions.enrol_robot(id=name, name=name, site=site, brand=brand, by=SYSTEM)
-        found[name] = actions.issue_credential(name, by=SYSTEM)
+        found[name] = credentials.issue_credential(name, by=SYSTEM)
     return found
 
 

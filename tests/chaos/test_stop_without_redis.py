@@ -9,7 +9,7 @@ import time
 import pytest
 
 from fleet.models import Command, Event, Hold
-from fleet.robots import actions
+from fleet.robots import credentials
 from fleet.running.tether import tied
 from missions import invariants
 from telemetry.models import Link
@@ -49,7 +49,7 @@ def port(redises, web):
 def connected(port, robot, environment, tmp_path):
     """A simulated robot on its socket, as a process."""
     config = {
-        "url": f"ws://127.0.0.1:{port}/robot/v1/ws", "id": robot.pk, "token": actions.issue_credential(robot.pk, by=SYSTEM),
+        "url": f"ws://127.0.0.1:{port}/robot/v1/ws", "id": robot.pk, "token": credentials.issue_credential(robot.pk, by=SYSTEM),
         "capabilities": ["navigate"], "places": [["Dock A", 1, 2, 0]], "start": "Dock A",
     }  # fmt: skip
     process = subprocess.Popen(

@@ -13,6 +13,7 @@ from websockets.exceptions import WebSocketException
 
 from fleet.models import Command
 from fleet.robots import actions as fleet_actions
+from fleet.robots import credentials
 from missions import invariants
 from missions.models import DeadLetter
 from telemetry.models import ProcessedMessage, Watermark
@@ -84,7 +85,7 @@ def test_a_thousand_robots_that_come_back_at_once(site, brand, supervisor, start
     for n in range(ROBOTS):
         pk = f"RB-{n:04}"
         fleet_actions.enrol_robot(id=pk, name=pk, site=site, brand=brand, by=SYSTEM)
-        token = fleet_actions.issue_credential(pk, by=SYSTEM)
+        token = credentials.issue_credential(pk, by=SYSTEM)
         robots.append(Returning(pk, token, f"ws://127.0.0.1:{web}/robot/v1/ws"))
     start_worker()
     person, stops = Person(supervisor, web), []

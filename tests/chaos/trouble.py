@@ -11,7 +11,7 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from fleet.robots import actions as fleet_actions
+from fleet.robots import stopping
 from missions import actions
 from tests.actors import SYSTEM
 from tests.chaos.world import World
@@ -169,12 +169,12 @@ def _stop(scene: Scene, chance: random.Random, at: float) -> list[Act]:
         (
             at,
             f"somebody stops {robot}",
-            lambda: scene.attempt(lambda: fleet_actions.stop_robot(robot, by=SYSTEM), "stop", robot),
+            lambda: scene.attempt(lambda: stopping.stop_robot(robot, by=SYSTEM), "stop", robot),
         ),
         (
             at + 1.5,
             f"releases {robot}",
-            lambda: scene.attempt(lambda: fleet_actions.release_robot(robot, by=SYSTEM), "release", robot),
+            lambda: scene.attempt(lambda: stopping.release_robot(robot, by=SYSTEM), "release", robot),
         ),
     ]
 

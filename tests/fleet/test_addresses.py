@@ -9,9 +9,9 @@ from fleet.brands.actions import create_brand, edit_brand
 from fleet.history import AGGREGATES, fold
 from fleet.models import Brand, Event, Robot
 from fleet.ports import drivers
+from fleet.refusals import Refused
 from fleet.robots import actions, addresses
-from fleet.robots.actions import Refused
-from fleet.robots.decide import Offers
+from fleet.robots.facts import Offers
 from tests.actors import SYSTEM
 from tests.drivers import NATIVE, POST, of_these
 from tests.fleet.test_robot_words import say

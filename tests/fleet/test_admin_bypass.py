@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from fleet.history import by_user
 from fleet.models import Brand, Event, Hold, Place, Robot, RobotCredential, Site
-from fleet.robots import actions
+from fleet.robots import credentials, stopping
 from missions.models import Mission
 from tests.actors import user
 from tests.fleet.pictures import png
@@ -85,9 +85,9 @@ POSTS = [
 def world(robot, other_robot, mission, admin_person):
     """A robot with a hold and a credential, and a mission that is drawn up for it. Returns ids for the table."""
     by = by_user(admin_person)
-    actions.issue_credential("RB-001", by=by)
-    actions.stop_robot("RB-001", by=by)
-    actions.release_robot("RB-001", by=by)
+    credentials.issue_credential("RB-001", by=by)
+    stopping.stop_robot("RB-001", by=by)
+    stopping.release_robot("RB-001", by=by)
     mission_id = mission.pk
     return {
         "mission": mission_id, "site": robot.site_id, "brand": robot.brand_id, "event": Event.objects.first().pk,

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from fleet.history import by_user
 from fleet.models import Event, Hold, Robot, RobotCredential
-from fleet.robots import actions
-from fleet.robots.actions import robot_of_token
+from fleet.robots import actions, stopping
+from fleet.robots.credentials import robot_of_token
 from fleet.sites.actions import add_place
 from missions import actions as missions
 from missions.models import Mission
@@ -131,7 +131,7 @@ def test_retire_and_back(client, admin_person, robot, dispatched):
 
 
 def test_an_auditor_reads_everything_and_finds_no_button(client, auditor, supervisor, robot):
-    actions.stop_robot("RB-001", by=by_user(supervisor), why="aisle")
+    stopping.stop_robot("RB-001", by=by_user(supervisor), why="aisle")
     client.force_login(auditor)
     answer = client.get(f"{ROBOT}change/")
     html = answer.content.decode()
@@ -141,7 +141,7 @@ def test_an_auditor_reads_everything_and_finds_no_button(client, auditor, superv
 
 
 def test_a_sentence_without_a_reason_ends_well(client, auditor, supervisor, robot):
-    actions.stop_robot("RB-001", by=by_user(supervisor))
+    stopping.stop_robot("RB-001", by=by_user(supervisor))
     client.force_login(auditor)
     assert client.get(f"{ROBOT}change/").context["entries"][-1].words == "Hold stopped"
 
@@ -168,7 +168,7 @@ def test_history_of_one_aggregate_can_be_found_and_read(client, auditor, supervi
 def test_the_start_page_counts_what_the_user_may_see(client, supervisor, outsider, robot, other_robot, mission):
     from telemetry.pages.overview import overview
 
-    actions.stop_robot("RB-001", by=by_user(supervisor), why="aisle")
+    stopping.stop_robot("RB-001", by=by_user(supervisor), why="aisle")
     client.force_login(supervisor)
     html = client.get("/admin/").content.decode()
     assert "1 robot stopped by a person" in html
@@ -184,7 +184,7 @@ def test_what_waits_for_a_person_links_to_a_list_of_just_that(client, admin_pers
 
     by = by_user(admin_person)
     actions.set_maintenance("RB-001", why="wheel", by=by)
-    actions.stop_robot("RB-002", by=by)
+    stopping.stop_robot("RB-002", by=by)
     missions.draft_mission(title="Ask", site=robot.site, steps=STEPS, needs_approval=True, by=by)
     client.force_login(admin_person)
     needs = {line.words: line.url for line in overview(admin_person)["needs"]}
@@ -205,7 +205,7 @@ def test_a_robot_list_asks_as_much_for_many_as_for_few(client, auditor, admin_pe
             actions.enrol_robot(id=f"X{i}", name="x", site=site, brand=brand, by=by)
             online(f"X{i}")
             if i % 2:
-                actions.stop_robot(f"X{i}", by=by)
+                stopping.stop_robot(f"X{i}", by=by)
             else:
                 missions.dispatch_mission(
                     missions.draft_mission(title="t", site=site, robot=f"X{i}", steps=STEPS, by=by), by=by
@@ -235,7 +235,7 @@ def test_the_list_says_what_each_is_at_and_finds_those_that_need_someone(client,
 
     assert (shown("work"), shown("no"), shown("maintenance"), shown("need")) == (["RB-001"], [], ["RB-002"], [])
     online("RB-001", "offline")
-    actions.stop_robot("RB-002", by=by_user(supervisor))
+    stopping.stop_robot("RB-002", by=by_user(supervisor))
     assert shown("need") == ["RB-001", "RB-002"]
     counts = {d["name"]: d["count"] for d in client.get(LIST).context["daily"]}
     assert (counts["need"], counts["yes"], counts["away"]) == (2, 1, 1)

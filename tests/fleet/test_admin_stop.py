@@ -4,7 +4,7 @@ import pytest
 from django.urls import reverse
 
 from fleet.models import Hold
-from fleet.robots import actions
+from fleet.robots import stopping
 from tests.actors import SYSTEM
 
 LIST = reverse("admin:fleet_robot_changelist")
@@ -29,7 +29,7 @@ def test_chosen_robots_are_stopped_at_once_with_a_line_each(client, supervisor, 
 
 
 def test_release_names_them_first(client, supervisor, robot, other_robot):
-    actions.stop_robots(["RB-002"], by=SYSTEM, why="spill")
+    stopping.stop_robots(["RB-002"], by=SYSTEM, why="spill")
     client.force_login(supervisor)
     page = text(client.post(LIST, RELEASE))
     assert "Release 1 robot<" in page and "Bruno" in page and "spill" in page and "has not said that it stands" in page
@@ -63,7 +63,7 @@ def test_an_empty_site_says_so(client, supervisor, site):
 
 @pytest.mark.parametrize("data", [STOP, RELEASE, {**RELEASE, "confirmed": "1"}])
 def test_an_auditor_is_offered_none_of_it(client, auditor, robot, other_robot, site, data):
-    actions.stop_robots(["RB-002"], by=SYSTEM)
+    stopping.stop_robots(["RB-002"], by=SYSTEM)
     client.force_login(auditor)
     assert 'value="stop"' not in text(client.get(LIST))
     client.post(LIST, data)
@@ -80,7 +80,7 @@ def test_a_supervisor_of_another_site_reaches_none_of_them(client, other_supervi
 
 def test_what_was_not_done_comes_first(client, supervisor, robot, other_robot, monkeypatch):
     said = {"RB-001": "stopping", "RB-002": "Not done: something else keeps RB-002 busy. Do it again."}
-    monkeypatch.setattr(actions, "stop_robots", lambda ids, **_: said)
+    monkeypatch.setattr(stopping, "stop_robots", lambda ids, **_: said)
     client.force_login(supervisor)
     page = text(client.post(LIST, STOP, follow=True))
     assert "Stop: 1 not done, 1 stopping." in page

@@ -9,12 +9,13 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from fleet.alerts import actions as alerts
+from fleet.alerts.heard import open_alerts
 from fleet.alerts.rules import MAX_TEXT, RULES
 from fleet.history import KINDS, Origin, by_user
 from fleet.models import Alert, AlertTally, Event
-from fleet.robots import actions as robots
-from fleet.robots import decide as words
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
+from fleet.robots import facts as words
+from fleet.robots import stopping
 from fleet.signals import alert_changed
 from missions import actions, facts
 from missions.ledger import Ledger
@@ -97,7 +98,7 @@ def test_a_stop_that_is_never_confirmed_is_critical_until_the_hold_is_released(d
     tell(dispatched, facts.Due("stop"), at=timezone.now() + timedelta(minutes=1))
     assert open_causes() == ["stop_unconfirmed:robot:RB-001"]  # that a person cancelled it is no alert
     assert Alert.objects.get().severity == "critical"
-    robots.release_robot("RB-001", number=dispatched.robot.holds.get().number, by=by_user(supervisor))
+    stopping.release_robot("RB-001", number=dispatched.robot.holds.get().number, by=by_user(supervisor))
     assert open_causes() == []
 
 
@@ -208,21 +209,21 @@ def test_only_the_own_sites_and_the_worst_first(robot, site, supervisor, other_s
     say("RB-001", fault(1))
     say("RB-001", fault(2, "smoke", danger=True))
     alerts.raise_alert("worker_missing", severity="warning", text="a worker is missing")
-    assert [a.cause for a in alerts.open_alerts(supervisor)] == ["danger:robot:RB-001", "fault:robot:RB-001"]
-    assert alerts.open_alerts(other_supervisor) == alerts.open_alerts(outsider) == []
-    everywhere = alerts.open_alerts(auditor)
+    assert [a.cause for a in open_alerts(supervisor)] == ["danger:robot:RB-001", "fault:robot:RB-001"]
+    assert open_alerts(other_supervisor) == open_alerts(outsider) == []
+    everywhere = open_alerts(auditor)
     assert [a.severity for a in everywhere] == ["critical", "warning", "warning"]
     alerts.acknowledge(everywhere[0].pk, by=SYSTEM)
-    assert alerts.open_alerts(auditor)[-1].pk == everywhere[0].pk
+    assert open_alerts(auditor)[-1].pk == everywhere[0].pk
 
 
 def test_a_robot_in_maintenance_is_silent_except_for_what_is_critical(robot, supervisor):
     hold(robot, "maintenance")
     say("RB-001", fault(1))
     say("RB-001", fault(2, danger=True))
-    assert [a.severity for a in alerts.open_alerts(supervisor)] == ["critical"]
-    robots.release_robot("RB-001", number=robot.holds.get().number, by=SYSTEM)
-    assert [a.severity for a in alerts.open_alerts(supervisor)] == ["critical", "warning"]  # it still holds
+    assert [a.severity for a in open_alerts(supervisor)] == ["critical"]
+    stopping.release_robot("RB-001", number=robot.holds.get().number, by=SYSTEM)
+    assert [a.severity for a in open_alerts(supervisor)] == ["critical", "warning"]  # it still holds
 
 
 def hold(robot, kind: str) -> None:
@@ -238,7 +239,7 @@ def test_silence_of_a_site_and_of_a_robot(robot, other_robot, site, supervisor, 
     now, by = timezone.now(), by_user(admin_person)
 
     def seen(at=now) -> list[str]:
-        return sorted(a.robot_id for a in alerts.open_alerts(supervisor, at))
+        return sorted(a.robot_id for a in open_alerts(supervisor, at))
 
     one = alerts.silence(site=site, robot="RB-001", until=now + timedelta(hours=1), why="new wheels", by=by, now=now)
     assert seen() == ["RB-002"]

@@ -8,8 +8,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from fleet.alerts import actions as alerts
+from fleet.alerts.heard import open_alerts
 from fleet.models import Alert, Event, Silence
-from fleet.robots import decide as words
+from fleet.robots import facts
 from missions.ledger import Ledger
 from telemetry.models import Partition
 from telemetry.partitions import Partitions
@@ -25,7 +26,7 @@ LIST = "/admin/fleet/alert/"
 def fault(robot) -> Alert:
     with transaction.atomic():
         ledger = Ledger.open(["RB-001"], now=START)
-        ledger.tell_robot("RB-001", words.Faulted(1, 1, "<b>left wheel</b>"), SYSTEM, START)
+        ledger.tell_robot("RB-001", facts.Faulted(1, 1, "<b>left wheel</b>"), SYSTEM, START)
         ledger.commit()
     return Alert.objects.get()
 
@@ -117,7 +118,7 @@ def test_dead_letters_make_one_alert_per_robot(robot, supervisor):
 
     batch.apply(p, partitions.fences[p], entries(3), now=START, hook=lambda where: None)
     batch.apply(p, partitions.fences[p], entries(1), now=START, hook=lambda where: None)
-    [alert] = alerts.open_alerts(supervisor)
+    [alert] = open_alerts(supervisor)
     assert (alert.cause, alert.count) == ("dead_letter:robot:RB-001", 4)
     assert "Dead letter of RB-001" in alert.text
     assert "closed" in alerts.acknowledge(alert.pk, by=SYSTEM)

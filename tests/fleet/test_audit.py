@@ -14,7 +14,8 @@ from fleet.audit import questions as audit
 from fleet.history import KINDS, Origin, by_user
 from fleet.models import Event
 from fleet.robots import actions as robots
-from fleet.robots import decide as words
+from fleet.robots import facts as words
+from fleet.robots import stopping
 from missions import actions, facts
 from missions.ledger import Ledger
 from telemetry.models import ProcessedMessage
@@ -288,7 +289,7 @@ def test_what_a_robot_did_before_it_moved_away_shows_nothing_of_where_it_is(
     robot, other_site, brand, site_auditor, auditor, client
 ):
     by = Origin("user", "1", "Ana", "request:move", "ab" * 16)
-    robots.stop_robot("RB-001", by=by)
+    stopping.stop_robot("RB-001", by=by)
     robots.edit_robot("RB-001", name="Ella", site=other_site, brand=brand, by=by)
     stopped = Event.objects.get(kind="robot.hold_opened")
 

@@ -8,7 +8,7 @@ import pytest
 from fleet.brands.actions import create_brand, edit_brand
 from fleet.models import Brand
 from fleet.ports import drivers
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from missions.actions import dispatch_mission, draft_mission
 from missions.command_types import TYPES
 from missions.facts import Delivered

@@ -10,8 +10,8 @@ from fleet.csv_files import imports
 from fleet.csv_files import table as csv_table
 from fleet.history import by_user
 from fleet.models import Event, Place, Robot
+from fleet.refusals import Refused
 from fleet.robots import actions
-from fleet.robots.actions import Refused
 from fleet.sites.actions import add_place
 from tests.actors import SYSTEM
 

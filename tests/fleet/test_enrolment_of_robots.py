@@ -12,7 +12,7 @@ from django.utils import timezone
 from fleet.brands.actions import create_brand
 from fleet.models import Event, Robot, RobotCredential
 from fleet.robots import actions
-from fleet.robots.actions import robot_of_token
+from fleet.robots.credentials import robot_of_token
 from telemetry import snapshots
 from telemetry.gateways.knocks import Stranger, record
 from telemetry.pages.connecting import standing

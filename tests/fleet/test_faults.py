@@ -8,7 +8,7 @@ import pytest
 from fleet.history import AGGREGATES, fold, sentence
 from fleet.models import Alert, Event, Robot
 from fleet.robots import faults
-from fleet.robots.decide import FaultCleared, Faulted, Offers, Reported
+from fleet.robots.facts import FaultCleared, Faulted, Offers, Reported
 from tests.fleet.test_robot_words import say
 
 HOSTILE = "<img src=x onerror=alert(1)>{id}{0}%s\u202e"

@@ -156,6 +156,7 @@ def test_damage_behind_the_triggers_is_named(dispatched, damage, said):
 
 def test_edited_steps_shrink_and_grow(mission, supervisor):
     from fleet.history import by_user
+    from fleet.refusals import Refused
     from missions import actions as mission_actions
 
     wait = {"command": "wait", "params": {"seconds": 2}}
@@ -164,7 +165,7 @@ def test_edited_steps_shrink_and_grow(mission, supervisor):
     assert list(Step.objects.filter(mission=mission).values_list("number", "command")) == [(1, "wait")]
     mission_actions.edit_mission(mission.pk, steps=[wait] * 5, version=2, **common)
     assert Step.objects.filter(mission=mission).count() == 5
-    with pytest.raises(mission_actions.Refused, match="changed since you looked"):
+    with pytest.raises(Refused, match="changed since you looked"):
         mission_actions.edit_mission(mission.pk, steps=[wait], version=2, **common)
 
 

@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
+from fleet.columns import MAX_REASON
 from fleet.history import Origin, by_user
 from fleet.models import Command, Event, Hold, Robot, RobotCredential
-from fleet.robots import actions
-from fleet.robots.decide import FaultCleared, Faulted, HoldBack, Reported, StoodStill
+from fleet.refusals import Refused
+from fleet.robots import actions, credentials, stopping
+from fleet.robots.facts import FaultCleared, Faulted, HoldBack, Reported, StoodStill
 from missions.ledger import Ledger
 from missions.models import Mission
 from tests.actors import START, SYSTEM, online, tell
@@ -65,7 +67,7 @@ def test_a_fault_without_danger_and_old_news_of_danger_stop_nothing(dispatched, 
 def test_stop_is_latched_and_confirmed(robot, supervisor, monkeypatch):
     by = by_user(supervisor)
     monkeypatch.setattr(actions.timezone, "now", lambda: START)
-    actions.stop_robot(robot.pk, by=by, why="blocked aisle")
+    stopping.stop_robot(robot.pk, by=by, why="blocked aisle")
     hold = Hold.objects.get()
     assert (hold.kind, hold.why, hold.by, hold.confirmed_at) == ("stopped", "blocked aisle", "Ana", None)
     assert say(robot, StoodStill(7, 1)) == ["applied"]
@@ -74,32 +76,32 @@ def test_stop_is_latched_and_confirmed(robot, supervisor, monkeypatch):
 
 def test_no_words_and_no_name_keep_a_stop_from_being_made(robot, supervisor):
     supervisor.first_name, supervisor.last_name = "A" * 150, "B" * 150
-    actions.stop_robot(robot.pk, by=by_user(supervisor), why=" aisle\x00 " + "x" * 9000)
+    stopping.stop_robot(robot.pk, by=by_user(supervisor), why=" aisle\x00 " + "x" * 9000)
     hold = Hold.objects.get()
-    assert (hold.why[:7], len(hold.why), len(hold.by)) == ("aisle x", actions.MAX_REASON, 200)
-    assert actions.release_robot(robot.pk, by=by_user(supervisor)) is True
+    assert (hold.why[:7], len(hold.why), len(hold.by)) == ("aisle x", MAX_REASON, 200)
+    assert stopping.release_robot(robot.pk, by=by_user(supervisor)) is True
 
 
 def test_stop_again_sends_again_under_one_hold(robot, supervisor):
     by = by_user(supervisor)
     for _ in range(3):
-        actions.stop_robot(robot.pk, by=by)
+        stopping.stop_robot(robot.pk, by=by)
     assert Hold.objects.count() == 1
     assert Command.objects.filter(kind="robot.stop").count() == 3
 
 
 def test_release_is_told_to_the_robot_once(robot, supervisor):
     by = by_user(supervisor)
-    actions.stop_robot(robot.pk, by=by)
-    assert actions.release_robot(robot.pk, by=by) is True
-    assert actions.release_robot(robot.pk, by=by) is False
+    stopping.stop_robot(robot.pk, by=by)
+    assert stopping.release_robot(robot.pk, by=by) is True
+    assert stopping.release_robot(robot.pk, by=by) is False
     assert Command.objects.filter(kind="robot.release").count() == 1
     assert Hold.objects.get().released_by == "Ana"
 
 
 def test_release_of_another_hold_lets_no_robot_move(robot, supervisor):
     say(robot, HoldBack("unconfirmed", "policy"))
-    assert actions.release_robot(robot.pk, number=Hold.objects.get().number, by=by_user(supervisor)) is True
+    assert stopping.release_robot(robot.pk, number=Hold.objects.get().number, by=by_user(supervisor)) is True
     assert not Command.objects.filter(kind="robot.release").exists()
 
 
@@ -133,55 +135,55 @@ def test_offline_and_back_reach_the_mission(dispatched):
 
 
 def test_token_is_kept_as_a_digest_and_out_of_history(robot):
-    token = actions.issue_credential(robot.pk, label="gateway", by=SYSTEM)
-    assert actions.robot_of_token(token) == robot.pk
+    token = credentials.issue_credential(robot.pk, label="gateway", by=SYSTEM)
+    assert credentials.robot_of_token(token) == robot.pk
     credential = RobotCredential.objects.get()
     assert token not in f"{credential.digest}"
     assert not any(credential.digest in e.data or token in e.data for e in Event.objects.all())
 
 
 def test_several_tokens_each_revocable(robot):
-    first, second = (actions.issue_credential(robot.pk, by=SYSTEM) for _ in range(2))
-    actions.revoke_credential(robot.pk, RobotCredential.objects.earliest("number").number, by=SYSTEM)
-    assert (actions.robot_of_token(first), actions.robot_of_token(second)) == (None, robot.pk)
+    first, second = (credentials.issue_credential(robot.pk, by=SYSTEM) for _ in range(2))
+    credentials.revoke_credential(robot.pk, RobotCredential.objects.earliest("number").number, by=SYSTEM)
+    assert (credentials.robot_of_token(first), credentials.robot_of_token(second)) == (None, robot.pk)
 
 
 @pytest.mark.parametrize("token", ["", "drover_", "x" * 5000, "é\x00"])
 def test_wrong_tokens_open_nothing(robot, token):
-    actions.issue_credential(robot.pk, by=SYSTEM)
-    assert actions.robot_of_token(token) is None
+    credentials.issue_credential(robot.pk, by=SYSTEM)
+    assert credentials.robot_of_token(token) is None
 
 
 def test_retired_robot_is_shut_out_and_kept(robot):
-    token = actions.issue_credential(robot.pk, by=SYSTEM)
+    token = credentials.issue_credential(robot.pk, by=SYSTEM)
     actions.retire_robot(robot.pk, by=SYSTEM)
-    assert actions.robot_of_token(token) is None
+    assert credentials.robot_of_token(token) is None
     with pytest.raises(IntegrityError), transaction.atomic():
         Robot.objects.filter(pk=robot.pk)._raw_delete("default")
     actions.reinstate_robot(robot.pk, by=SYSTEM)
-    assert actions.robot_of_token(token) == robot.pk
+    assert credentials.robot_of_token(token) == robot.pk
 
 
 def test_robot_with_a_mission_is_not_retired(dispatched):
-    with pytest.raises(actions.Refused, match="has a mission"):
+    with pytest.raises(Refused, match="has a mission"):
         actions.retire_robot("RB-001", by=SYSTEM)
     assert Robot.objects.get(pk="RB-001").retired_at is None
 
 
 @pytest.mark.parametrize("robot_id", ["", "a b", "x" * 65, "RB/1", "RB-1\n", "é"])
 def test_robot_ids_have_a_form(site, brand, robot_id):
-    with pytest.raises(actions.Refused, match="A robot id has"):
+    with pytest.raises(Refused, match="A robot id has"):
         actions.enrol_robot(id=robot_id, name="X", site=site, brand=brand, by=SYSTEM)
 
 
 def test_an_id_is_enrolled_once(robot, site, brand):
-    with pytest.raises(actions.Refused, match="already enrolled"):
+    with pytest.raises(Refused, match="already enrolled"):
         actions.enrol_robot(id="RB-001", name="X", site=site, brand=brand, by=SYSTEM)
 
 
 def test_unknown_robots_cannot_be_stopped(db):
-    with pytest.raises(actions.Refused, match="no robot 'RB-404'"):
-        actions.stop_robot("RB-404", by=SYSTEM)
+    with pytest.raises(Refused, match="no robot 'RB-404'"):
+        stopping.stop_robot("RB-404", by=SYSTEM)
 
 
 def test_pause_by_stop_needs_release_before_resume(dispatched, supervisor):
@@ -189,8 +191,8 @@ def test_pause_by_stop_needs_release_before_resume(dispatched, supervisor):
     from missions.facts import Accepted, Paused
 
     tell(dispatched, Accepted(1), Paused(1, 1, 1))
-    actions.stop_robot("RB-001", by=by_user(supervisor), why="spill")
-    with pytest.raises(actions.Refused, match="on hold. Stopped by Ana: spill"):
+    stopping.stop_robot("RB-001", by=by_user(supervisor), why="spill")
+    with pytest.raises(Refused, match="on hold. Stopped by Ana: spill"):
         mission_actions.resume_mission(dispatched.pk, by=by_user(supervisor))
-    actions.release_robot("RB-001", by=by_user(supervisor))
+    stopping.release_robot("RB-001", by=by_user(supervisor))
     mission_actions.resume_mission(dispatched.pk, by=by_user(supervisor))

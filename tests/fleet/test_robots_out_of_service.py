@@ -9,8 +9,9 @@ from django.utils import timezone
 from fleet.admin.robot_buttons import ends
 from fleet.history import by_user
 from fleet.models import Event, Hold, Robot
-from fleet.robots import actions
-from fleet.robots.decide import Due, HoldBack
+from fleet.refusals import Refused
+from fleet.robots import actions, stopping
+from fleet.robots.facts import Due, HoldBack
 from missions import actions as missions
 from missions.ledger import Ledger
 from telemetry.worker.loop import GRACE_S
@@ -46,7 +47,7 @@ def test_without_an_end_it_waits_for_a_person(worker, clock, robot):  # noqa: F8
     clock.advance(30 * 86_400)
     work(worker, clock)
     assert Hold.objects.get().released_at is None
-    assert actions.release_robot("RB-001", number=Hold.objects.get().number, by=SYSTEM)
+    assert stopping.release_robot("RB-001", number=Hold.objects.get().number, by=SYSTEM)
 
 
 def test_asked_for_again_it_is_the_same_hold_with_the_new_end(robot):
@@ -78,8 +79,8 @@ def test_of_several_holds_with_an_end_only_those_whose_time_is_over_end(robot):
 
 def test_a_stop_has_no_end_and_release_of_maintenance_leaves_the_stop(robot):
     actions.set_maintenance("RB-001", why="brakes", until=timezone.now() + HOUR, by=SYSTEM)
-    actions.stop_robot("RB-001", by=SYSTEM)
-    actions.release_robot("RB-001", number=Hold.objects.get(kind="maintenance").number, by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
+    stopping.release_robot("RB-001", number=Hold.objects.get(kind="maintenance").number, by=SYSTEM)
     assert Hold.objects.get(released_at=None).kind == "stopped"
     assert Robot.objects.get().hold_due_at is None
 
@@ -87,7 +88,7 @@ def test_a_stop_has_no_end_and_release_of_maintenance_leaves_the_stop(robot):
 def test_it_gets_no_new_work_and_says_why(robot, supervisor):
     actions.set_maintenance("RB-001", why="brakes", by=SYSTEM)
     pk = missions.draft_mission(title="t", site=robot.site_id, robot=robot, steps=STEPS, by=by_user(supervisor))
-    with pytest.raises(actions.Refused, match="brakes"):
+    with pytest.raises(Refused, match="brakes"):
         missions.dispatch_mission(pk, by=by_user(supervisor))
 
 
@@ -100,14 +101,14 @@ def test_it_gets_no_new_work_and_says_why(robot, supervisor):
     ],
 )
 def test_what_is_refused(robot, why, until, said):
-    with pytest.raises(actions.Refused, match=said):
+    with pytest.raises(Refused, match=said):
         actions.set_maintenance("RB-001", why=why, until=until and timezone.now() + until, by=SYSTEM)
     assert not Hold.objects.exists()
 
 
 def test_a_retired_robot_is_not_taken_out_of_service(robot):
     actions.retire_robot("RB-001", by=SYSTEM)
-    with pytest.raises(actions.Refused, match="retired already"):
+    with pytest.raises(Refused, match="retired already"):
         actions.set_maintenance("RB-001", why="x", by=SYSTEM)
 
 

@@ -11,7 +11,7 @@ from PIL import Image, PngImagePlugin
 from fleet.admin.timeline import timeline
 from fleet.history import by_user
 from fleet.models import Event, MapImage, Place, Site
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from fleet.sites import actions as site_actions
 from fleet.sites import maps
 from fleet.sites.drawing import corners, drawing

@@ -10,8 +10,10 @@ from django.db import connection, transaction
 
 from fleet.history import by_user
 from fleet.models import Alert, Command, Event, Hold, Robot
-from fleet.robots import actions, decide
-from fleet.robots.decide import Due, Reported, StoodStill
+from fleet.refusals import Refused
+from fleet.robots import actions, decide, facts, stopping, telling
+from fleet.robots.decide import holding
+from fleet.robots.facts import Due, Reported, StoodStill
 from missions import actions as missions
 from missions.ledger import Ledger
 from tests.actors import START, SYSTEM, online
@@ -34,7 +36,7 @@ def stop(robot, monkeypatch):
     def stop(seconds: float = 0, why: str = "") -> Command:
         at = START + timedelta(seconds=seconds)
         monkeypatch.setattr(actions.timezone, "now", lambda: at)
-        assert actions.stop_robots([ROBOT], by=SYSTEM, why=why) == {ROBOT: "stopping"}
+        assert stopping.stop_robots([ROBOT], by=SYSTEM, why=why) == {ROBOT: "stopping"}
         return Command.objects.filter(kind="robot.stop").latest("order")
 
     return stop
@@ -68,21 +70,21 @@ def test_stop_again_is_asked_anew_and_only_the_newest_is_on_its_way(stop):
 
 def test_a_release_that_is_still_on_its_way_is_withdrawn_by_the_next_stop(stop):
     told(StoodStill(7, 1, stop().created_at), START + timedelta(seconds=1))
-    actions.release_robots([ROBOT], by=SYSTEM)
+    stopping.release_robots([ROBOT], by=SYSTEM)
     stop(5)
     assert states("robot.release") == ["withdrawn"]
 
 
 def test_a_stop_that_is_still_on_its_way_is_withdrawn_by_the_release(stop):
     stop()
-    actions.release_robots([ROBOT], by=SYSTEM)
+    stopping.release_robots([ROBOT], by=SYSTEM)
     assert (states("robot.stop"), states("robot.release")) == (["withdrawn"], ["open"])
 
 
 def test_the_word_about_an_earlier_stop_confirms_no_later_one(stop):
     first = stop()
     Command.objects.update(sent_at=START)
-    actions.release_robots([ROBOT], by=SYSTEM)
+    stopping.release_robots([ROBOT], by=SYSTEM)
     second = stop(5)
     told(StoodStill(7, 1, first.created_at), START + timedelta(seconds=6))
     assert Hold.objects.get(kind="stopped", released_at=None).confirmed_at is None
@@ -119,11 +121,11 @@ def test_a_word_that_names_no_stop_confirms_none_that_was_asked_for_after_it_was
 def test_a_reason_can_be_added_later(stop, supervisor):
     stop()
     by = by_user(supervisor)
-    assert actions.explain_stops([ROBOT, "RB-404"], why="spill", by=by) == {
+    assert stopping.explain_stops([ROBOT, "RB-404"], why="spill", by=by) == {
         ROBOT: "explained", "RB-404": "There is no robot 'RB-404'.",
     }  # fmt: skip
     assert Hold.objects.get().why == "spill"
-    assert actions.explain_stops([ROBOT], why="spill", by=by) == {ROBOT: "nothing to explain"}
+    assert stopping.explain_stops([ROBOT], why="spill", by=by) == {ROBOT: "nothing to explain"}
 
 
 # --- without an answer
@@ -188,11 +190,11 @@ def test_an_offline_robot_is_not_told_in_vain_but_at_once_when_it_is_back(stop):
 def test_released_before_its_word_it_gets_no_work_until_it_has_answered(stop, mission):
     stop()
     Command.objects.update(sent_at=START)
-    assert actions.release_robots([ROBOT], by=SYSTEM) == {ROBOT: "released"}
+    assert stopping.release_robots([ROBOT], by=SYSTEM) == {ROBOT: "released"}
     hold = Hold.objects.get(released_at=None)
     question = Command.objects.get(kind="robot.query_state")
     assert (hold.kind, hold.question) == ("unconfirmed", question.pk)
-    with pytest.raises(missions.Refused, match="released before it said"):
+    with pytest.raises(Refused, match="released before it said"):
         missions.dispatch_mission(mission.pk, by=SYSTEM)
     told(Reported(7, 1, "idle", reply_to=uuid.uuid4()), START + timedelta(seconds=2))
     assert Hold.objects.filter(released_at=None).exists()
@@ -203,7 +205,7 @@ def test_released_before_its_word_it_gets_no_work_until_it_has_answered(stop, mi
 
 def test_a_stop_that_never_left_leaves_no_doubt_behind(stop):
     stop()
-    actions.release_robots([ROBOT], by=SYSTEM)
+    stopping.release_robots([ROBOT], by=SYSTEM)
     assert not Hold.objects.filter(released_at=None).exists()
     assert Robot.objects.get().next_due_at is None
 
@@ -211,7 +213,7 @@ def test_a_stop_that_never_left_leaves_no_doubt_behind(stop):
 def test_a_confirmed_stop_leaves_no_doubt_behind(stop):
     told(StoodStill(7, 1, stop().created_at), START + timedelta(seconds=1))
     Command.objects.update(sent_at=START)
-    actions.release_robots([ROBOT], by=SYSTEM)
+    stopping.release_robots([ROBOT], by=SYSTEM)
     assert not Hold.objects.filter(released_at=None).exists()
 
 
@@ -219,31 +221,31 @@ def test_a_confirmed_stop_leaves_no_doubt_behind(stop):
 
 
 def test_each_robot_has_its_own_answer(robot, other_robot):
-    said = actions.stop_robots([ROBOT, "RB-404", "RB-002", ROBOT], by=SYSTEM)
+    said = stopping.stop_robots([ROBOT, "RB-404", "RB-002", ROBOT], by=SYSTEM)
     assert said == {ROBOT: "stopping", "RB-404": "There is no robot 'RB-404'.", "RB-002": "stopping"}
     assert Hold.objects.count() == 2
-    assert actions.release_robots(["RB-002"], by=SYSTEM) == {"RB-002": "released"}
-    assert actions.release_robots(["RB-002"], by=SYSTEM) == {"RB-002": "not stopped"}
+    assert stopping.release_robots(["RB-002"], by=SYSTEM) == {"RB-002": "released"}
+    assert stopping.release_robots(["RB-002"], by=SYSTEM) == {"RB-002": "not stopped"}
     assert Hold.objects.get(released_at=None).robot_id == ROBOT
 
 
 def test_a_site_is_stopped_as_a_whole_and_no_other(robot, other_robot, other_site, brand):
     actions.enrol_robot(id="RB-003", name="Far", site=other_site, brand=brand, by=SYSTEM)
     actions.retire_robot("RB-002", by=SYSTEM)
-    assert actions.stop_site(robot.site_id, by=SYSTEM) == {ROBOT: "stopping"}
+    assert stopping.stop_site(robot.site_id, by=SYSTEM) == {ROBOT: "stopping"}
 
 
 def test_one_that_cannot_be_written_takes_no_other_down(robot, other_robot, monkeypatch):
-    rule = decide._RULES[decide.HoldBack]
+    rule = decide._RULES[facts.HoldBack]
 
     def failing(change, fact, now):
         if change.row.pk == "RB-002":
             change.row.version += 1  # somebody else was there
         return rule(change, fact, now)
 
-    monkeypatch.setitem(decide._RULES, decide.HoldBack, failing)
-    monkeypatch.setattr(actions, "GIVE_UP_S", 0)
-    said = actions.stop_robots([ROBOT, "RB-002"], by=SYSTEM)
+    monkeypatch.setitem(decide._RULES, facts.HoldBack, failing)
+    monkeypatch.setattr(telling, "GIVE_UP_S", 0)
+    said = stopping.stop_robots([ROBOT, "RB-002"], by=SYSTEM)
     assert said[ROBOT] == "stopping"
     assert said["RB-002"].startswith("Not done: something else keeps RB-002 busy.")
 
@@ -255,8 +257,8 @@ def test_a_robot_whose_row_is_held_keeps_no_other_waiting(site, brand, monkeypat
         actions.enrol_robot(id=pk, name=pk, site=site, brand=brand, by=SYSTEM)
     held, free = threading.Event(), threading.Event()
     order = []
-    send = decide._send_stop
-    monkeypatch.setattr(decide, "_send_stop", lambda change: order.append(change.row.pk) or send(change))
+    send = holding.send_stop
+    monkeypatch.setattr(holding, "send_stop", lambda change: order.append(change.row.pk) or send(change))
 
     def hold():
         with transaction.atomic():
@@ -268,7 +270,7 @@ def test_a_robot_whose_row_is_held_keeps_no_other_waiting(site, brand, monkeypat
     holder = threading.Thread(target=hold)
     holder.start()
     held.wait(10)
-    ahead = actions._send_ahead
+    ahead = stopping._send_ahead
 
     def then_let_go(robots, *more):
         assert (robots, order) == (["RB-002"], [pk for pk in known if pk != "RB-002"])
@@ -278,8 +280,8 @@ def test_a_robot_whose_row_is_held_keeps_no_other_waiting(site, brand, monkeypat
         assert (stop.kind, stop.state, json.loads(stop.asker)["actor_name"]) == ("robot.stop", "open", "test")
         free.set()
 
-    monkeypatch.setattr(actions, "_send_ahead", then_let_go)
-    assert actions.stop_robots(known, by=SYSTEM) == dict.fromkeys(known, "stopping")
+    monkeypatch.setattr(stopping, "_send_ahead", then_let_go)
+    assert stopping.stop_robots(known, by=SYSTEM) == dict.fromkeys(known, "stopping")
     holder.join()
     assert order[-1] == "RB-002"
     assert Hold.objects.count() == 5

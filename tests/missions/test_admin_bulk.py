@@ -4,6 +4,7 @@ import pytest
 
 from fleet.history import by_user
 from fleet.models import Event
+from fleet.refusals import Refused
 from missions import actions, facts
 from missions.admin.bulk import BULK
 from missions.models import Mission, State
@@ -46,7 +47,7 @@ def test_cancel_many_reports_each_and_a_refusal_stops_nothing(client, supervisor
 
     def cancel(mission_id, **more):
         if mission_id == broken.pk:
-            raise actions.Refused("It is locked for the inspection. Ask the inspector.")
+            raise Refused("It is locked for the inspection. Ask the inspector.")
         return real(mission_id, **more)
 
     monkeypatch.setattr(actions, "cancel_mission", cancel)

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from fleet.history import by_user
 from fleet.models import Command, Event
-from fleet.robots import actions as robots
+from fleet.robots import stopping
 from missions import actions
 from missions.admin import letter_bulk
 from missions.models import DeadLetter, LetterState
@@ -164,7 +164,7 @@ def test_a_command_of_an_ended_mission_says_to_rerun_it(seat, dispatched, superv
 
 
 def test_a_requeued_command_says_where_it_is(seat, robot):
-    robots.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     command = Command.objects.get()
     Command.objects.update(state="dead")
     row = DeadLetter.objects.create(

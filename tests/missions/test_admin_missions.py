@@ -12,6 +12,7 @@ from fleet.commit import Conflict
 from fleet.history import by_user
 from fleet.models import Event, Robot
 from fleet.refusals import MOVED_ON
+from fleet.robots.stopping import stop_robot
 from fleet.sites.actions import add_place, rename_site
 from missions import actions, facts
 from missions.ledger import Ledger
@@ -152,6 +153,7 @@ def test_page_shows_steps_deadlines_and_timeline_with_who_and_why(client, audito
 
 def test_hostile_text_is_text_everywhere(client, supervisor, admin_person, site, brand, robot):
     from fleet.robots import actions as robots
+    from fleet.robots import credentials
 
     rename_site(site.pk, name="Site " + HOSTILE, by=SYSTEM)
     edit_brand(brand.pk, name="Brand " + HOSTILE, by=SYSTEM)
@@ -164,8 +166,8 @@ def test_hostile_text_is_text_everywhere(client, supervisor, admin_person, site,
     actions.dispatch_mission(pk, by=by)
     mission = Mission.objects.get(pk=pk)
     actions.cancel_mission(pk, by=by, reason=HOSTILE)
-    robots.stop_robot(robot.pk, by=by, why=HOSTILE)
-    robots.issue_credential(robot.pk, label=HOSTILE, by=by)
+    stop_robot(robot.pk, by=by, why=HOSTILE)
+    credentials.issue_credential(robot.pk, label=HOSTILE, by=by)
     DeadLetter.objects.create(
         direction="in", robot_id=HOSTILE[:60], msg_id=pk, kind=HOSTILE[:60], body=HOSTILE, reason=HOSTILE,
         created_at=timezone.now(),
@@ -340,9 +342,7 @@ def test_an_open_page_hears_what_is_written_just_after_the_end(client, superviso
 def test_an_open_page_hears_of_a_new_reason_to_wait(client, supervisor, mission, robot):
     client.force_login(supervisor)
     stamp = client.get(page(mission)).context["stamp"]
-    from fleet.robots import actions as robots
-
-    robots.stop_robot(robot.pk, by=by_user(supervisor), why="blocked aisle")
+    stop_robot(robot.pk, by=by_user(supervisor), why="blocked aisle")
     fresh = client.get(f"{page(mission, 'now')}?seen={stamp}")
     assert "blocked aisle" in fresh.content.decode()
 

@@ -8,6 +8,7 @@ from django.db import connection
 from fleet.commit import Conflict
 from fleet.history import by_user
 from fleet.models import Command, Event
+from fleet.refusals import Refused
 from missions import actions, ledger
 from missions.facts import Accepted, Delivered
 from missions.models import Mission
@@ -78,7 +79,7 @@ def test_one_robot_two_missions_one_dispatch(mission, supervisor, admin_person, 
         lambda: actions.dispatch_mission(mission.pk, by=by_user(supervisor)),
         lambda: actions.dispatch_mission(rival, by=by_user(admin_person)),
     )
-    refused = [r for r in results if isinstance(r, actions.Refused)]
+    refused = [r for r in results if isinstance(r, Refused)]
     assert len(refused) == 1 and results.count(None) == 1
     assert Mission.objects.filter(dispatched_at__isnull=False).count() == 1
 

@@ -7,7 +7,8 @@ from django.utils import timezone
 from fleet.brands.actions import edit_brand
 from fleet.history import by_user
 from fleet.models import Alert, Command, Event
-from fleet.robots.actions import Refused, stop_robot
+from fleet.refusals import Refused
+from fleet.robots.stopping import stop_robot
 from missions import actions, handing_over
 from missions.facts import Accepted, Cancelled, Delivered, Due, Finished, RobotLost, StepCompleted, StepFailed
 from missions.models import Mission, OriginKind

@@ -7,9 +7,9 @@ from django.db import transaction
 
 from fleet.brands.actions import edit_brand
 from fleet.models import Robot
+from fleet.refusals import Refused
 from fleet.robots import abilities, actions
-from fleet.robots.actions import Refused
-from fleet.robots.decide import Offers
+from fleet.robots.facts import Offers
 from missions.actions import dispatch_mission, draft_mission, queue_mission
 from missions.forms.choices import choices_for
 from missions.ledger import Ledger

@@ -7,7 +7,8 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet.commit import Conflict
-from fleet.robots.actions import stop_robot
+from fleet.refusals import Refused
+from fleet.robots.stopping import stop_robot
 from missions import actions
 from missions.models import Mission
 from missions.queue.dispatching import carry_out, decisions
@@ -56,7 +57,7 @@ def test_a_worker_against_a_person_who_takes_the_robot_for_another(site, robot, 
     other = actions.draft_mission(title="Now", site=site, robot="RB-001", steps=WAIT, by=SYSTEM)
     meet()
     done, said = together(work, lambda: actions.dispatch_mission(other, by=SYSTEM))
-    assert (len(done) == 1) == isinstance(said, actions.Refused)
+    assert (len(done) == 1) == isinstance(said, Refused)
     assert given() == 1
 
 
@@ -95,7 +96,7 @@ def test_run_twice_at_once(site, robot, _round):
     pk = actions.draft_mission(title="Wait", site=site, robot="RB-001", steps=WAIT, by=SYSTEM)
     results = together(lambda: actions.queue_mission(pk, by=SYSTEM), lambda: actions.queue_mission(pk, by=SYSTEM))
     assert "dispatched to Ella" in results
-    assert all(isinstance(r, str | actions.Refused) for r in results), results
+    assert all(isinstance(r, str | Refused) for r in results), results
     assert given() == 1
 
 
@@ -107,5 +108,5 @@ def test_two_edits_do_not_close_a_circle(site, robot, _round):
         return lambda: actions.edit_mission(pk, title="X", site=site, steps=WAIT, by=SYSTEM, version=1, after=[other])
 
     results = together(after(a, b), after(b, a))
-    assert sorted(map(type, results), key=str) == sorted([type(None), actions.Refused], key=str)
+    assert sorted(map(type, results), key=str) == sorted([type(None), Refused], key=str)
     assert Mission.objects.filter(dependencies__isnull=False).count() == 1

@@ -10,7 +10,9 @@ from fleet import triggers
 from fleet.history import by_user
 from fleet.models import ApiToken, Brand, Event
 from fleet.people.tokens import by_token, issue_token
-from fleet.robots.actions import Refused, enrol_robot, set_maintenance, stop_robot
+from fleet.refusals import Refused
+from fleet.robots.actions import enrol_robot, set_maintenance
+from fleet.robots.stopping import stop_robot
 from missions import actions
 from missions.facts import Accepted, Cancel, Cancelled, Delivered, Finished, StepCompleted, StepFailed
 from missions.ledger import Ledger

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from missions import actions, step_policy
 from missions.command_types import TYPES
 from missions.facts import Accepted, Answered, Cancelled, Due, Finished, StepCompleted, StepFailed, StepStarted

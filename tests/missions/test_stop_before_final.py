@@ -6,6 +6,7 @@ import pytest
 
 from fleet.history import by_user, sentence
 from fleet.models import Command, Event, Hold
+from fleet.refusals import Refused
 from missions import actions
 from missions.deadlines import deadlines
 from missions.facts import (
@@ -92,11 +93,11 @@ def test_stop_window_is_not_cut_short(running, supervisor):
 
 
 def test_late_word_lifts_that_hold_and_no_other(running, supervisor):
-    from fleet.robots import actions as fleet_actions
+    from fleet.robots import stopping
 
     cancel(running, supervisor)
     tell(running, Due("stop"), at=again(running).stop_requested_at + timedelta(seconds=20))
-    fleet_actions.stop_robot("RB-001", by=by_user(supervisor), why="to be safe")
+    stopping.stop_robot("RB-001", by=by_user(supervisor), why="to be safe")
     assert tell(running, Cancelled(1)) == ["late"]
     assert again(running).stop_confirmed is True
     assert again(running).state == "aborted"
@@ -252,6 +253,6 @@ def test_held_robot_gets_no_new_mission(running, supervisor):
         title="Next", site=running.site, robot=running.robot, by=by_user(supervisor),
         steps=[{"command": "wait", "params": {"seconds": 1}}],
     )  # fmt: skip
-    with pytest.raises(actions.Refused, match="on hold. Stop not confirmed by policy"):
+    with pytest.raises(Refused, match="on hold. Stop not confirmed by policy"):
         actions.dispatch_mission(pk, by=by_user(supervisor))
     assert "on hold" in why_waiting(Mission.objects.get(pk=pk))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.robots.decide import HoldBack
+from fleet.robots.facts import HoldBack
 from missions.facts import Answered, Cancel, Cancelled, Finished, Rejected, StepCompleted
 from tests.missions.machine import Machine, step
 

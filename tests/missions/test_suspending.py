@@ -8,6 +8,7 @@ from django.db import transaction
 
 from fleet.models import Event
 from fleet.robots import actions as fleet_actions
+from fleet.robots import stopping
 from missions.facts import (
     Accepted,
     Answered,
@@ -254,11 +255,11 @@ def fire(mission, now):
 
 
 def test_no_deadline_fires_for_a_robot_that_people_have_stopped(running):
-    fleet_actions.stop_robot("RB-001", by=SYSTEM, why="spill")
+    stopping.stop_robot("RB-001", by=SYSTEM, why="spill")
     held = fire(running, running.mission_due_at + timedelta(seconds=1))
     assert held.held_at is not None and held.step_due_at is None and held.asked_for == ""
     assert not Event.objects.filter(kind__in=["mission.step_timeout", "mission.timeout"]).exists()
-    fleet_actions.release_robot("RB-001", by=SYSTEM)
+    stopping.release_robot("RB-001", by=SYSTEM)
     later = held.held_due_at + timedelta(seconds=1)
     released = fire(running, later)
     assert released.held_at is None and released.step_due_at >= later

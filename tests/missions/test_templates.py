@@ -4,7 +4,7 @@ import pytest
 
 from fleet.history import AGGREGATES, fold, sentence
 from fleet.models import Event, Place
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from fleet.sites.actions import remove_place
 from missions import templates
 from missions.models import Mission, Template

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from missions import actions
 from missions.facts import Accepted
 from missions.models import Mission

@@ -13,6 +13,7 @@ import pytest
 from fleet.brands.actions import create_brand
 from fleet.models import Event, Hold, Robot, Site
 from fleet.robots import actions as fleet_actions
+from fleet.robots import stopping
 from missions import actions, invariants
 from missions.models import FINAL, DeadLetter, Mission
 from telemetry import snapshots
@@ -180,10 +181,10 @@ def stopped_and_released(hall: Hall) -> Story:
     yield "it is online", peer.is_online
     mission = peer.give("Stop", FAR)
     yield "it drives", lambda: step(mission) == 1 and peer.moves()
-    fleet_actions.stop_robot(peer.id, by=SYSTEM)
+    stopping.stop_robot(peer.id, by=SYSTEM)
     yield "it says that it stands", lambda: Hold.objects.filter(robot=peer.id, confirmed_at__isnull=False).exists(), 5
     yield "it stands", peer.stands, 5
-    fleet_actions.release_robot(peer.id, by=SYSTEM)
+    stopping.release_robot(peer.id, by=SYSTEM)
     if state(mission) not in FINAL:
         actions.resume_mission(mission, by=SYSTEM)
     yield "it has arrived", partial(has_ended, mission, "success"), 60

@@ -9,7 +9,7 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from fleet.robots import actions
+from fleet.robots import credentials, stopping
 from missions import actions as mission_actions
 from missions.models import Mission
 from telemetry import snapshots
@@ -51,7 +51,7 @@ def dispatch(robot):
 
 
 async def test_the_example_drives_stops_and_begins_anew_with_another_gateway(mosquitto, robot, ask, worker, clock):  # noqa: F811
-    token = await ask(lambda: actions.issue_credential("RB-001", by=SYSTEM))
+    token = await ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
 
     async def until(wanted, what):
         async def step():
@@ -70,7 +70,7 @@ async def test_the_example_drives_stops_and_begins_anew_with_another_gateway(mos
         async with running(mosquitto.url):
             await until(lambda: Mission.objects.get().state == "success", "the mission succeeds")
         async with running(mosquitto.url):
-            await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+            await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
             await until(lambda: robot.holds.get().confirmed_at, "it stands")
             device.send_signal(signal.SIGKILL)  # the will
             await eventually_async(lambda: snapshots.last_received(["RB-001"]).gone, 10, "the will is heard")

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from fleet.models import Event, Robot
-from fleet.robots import actions
+from fleet.robots import actions, credentials
 from telemetry import snapshots
 from telemetry.gateways.rows import Rows
 from telemetry.worker.loop import Worker
@@ -61,7 +61,7 @@ def fleet(site, brand):
     tokens = {}
     for n in range(FLEET):
         actions.enrol_robot(id=f"RB-{n:03}", name=f"Robot {n}", site=site, brand=brand, by=SYSTEM)
-        tokens[f"RB-{n:03}"] = actions.issue_credential(f"RB-{n:03}", by=SYSTEM)
+        tokens[f"RB-{n:03}"] = credentials.issue_credential(f"RB-{n:03}", by=SYSTEM)
     return tokens
 
 

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from fleet.models import Alert
-from fleet.robots import actions
+from fleet.robots import credentials, stopping
 from telemetry import snapshots, stream
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM
@@ -33,7 +33,7 @@ def streams(settings):
 
 @pytest.fixture
 def token(robot):
-    return actions.issue_credential("RB-001", by=SYSTEM)
+    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def test_a_robot_says_hello_and_its_words_are_stored(mosquitto, token, str
         ack = await robot.hear(lambda frame: frame.get("msg_id") == said["msg_id"])
         assert ack["verdict"] == "stored"
         assert stored(streams)[0]["msg_id"] == said["msg_id"]
-        await ask(lambda: actions.stop_robot("RB-001", why="test", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", why="test", by=SYSTEM))
         command = await robot.hear(lambda frame: frame["type"] == "robot.stop")
         robot.acknowledge(command["msg_id"])
         await eventually_async(lambda: [f for f in stored(streams) if f["type"] == "command.delivered"])

@@ -11,7 +11,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from fleet.robots import actions
+from fleet.robots import credentials
 from fleet.running.tether import tied
 from telemetry import stream
 from telemetry.gateways.rows import Rows
@@ -109,7 +109,7 @@ def test_a_second_one_of_the_same_name_does_not_start(start):
 
 async def test_after_a_kill_another_goes_on_and_the_robot_repeats_what_is_not_applied(start, mosquitto, robot):
     rows = Rows()
-    token = await rows.ask(lambda: actions.issue_credential("RB-001", by=SYSTEM))
+    token = await rows.ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
 
     def words() -> list[str]:
         with redis.from_url(settings.REDIS_URL) as client:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from fleet.brands.actions import create_brand
 from fleet.models import Event, Robot
 from fleet.robots import actions as fleet_actions
+from fleet.robots import credentials
 from fleet.running.tether import tied
 from missions import actions
 from missions.models import FINAL, Mission
@@ -40,7 +41,7 @@ def native_robots(site, broker, tmp_path):
     for n in range(EACH):
         id = f"N-{n:03}"
         fleet_actions.enrol_robot(id=id, name=id, site=site, brand=brand, by=SYSTEM)
-        token = fleet_actions.issue_credential(id, by=SYSTEM)
+        token = credentials.issue_credential(id, by=SYSTEM)
         configs.append({"id": id, "token": token, "url": broker.url, "capabilities": ["navigate"], "places": PLACES})
     log = tmp_path / "native.log"
     with log.open("wb") as out:

@@ -25,7 +25,7 @@ from django.utils import timezone
 
 from fleet.backups import backup, restore
 from fleet.models import Event, Outbox, Robot
-from fleet.robots import actions as fleet_actions
+from fleet.robots import credentials, stopping
 from missions import actions as mission_actions
 from missions.models import Mission
 from telemetry import generation
@@ -39,8 +39,8 @@ pytestmark = pytest.mark.processes
 @pytest.fixture
 def lived(dispatched, other_robot, supervisor, client) -> Mission:
     """A site with some history: a mission under way, a stop, credentials, links, somebody signed in."""
-    fleet_actions.issue_credential("RB-001", label="häfen \t tab \\ slash\nline", by=SYSTEM)
-    fleet_actions.stop_robot("RB-002", by=SYSTEM, why="blocked aisle")
+    credentials.issue_credential("RB-001", label="häfen \t tab \\ slash\nline", by=SYSTEM)
+    stopping.stop_robot("RB-002", by=SYSTEM, why="blocked aisle")
     open_session("RB-001", "gateway:1")
     client.force_login(supervisor)
     return dispatched
@@ -277,7 +277,7 @@ def test_only_its_owner_may_read_it(archive, tmp_path):
 
 
 def test_no_token_and_no_session_is_in_it(lived, tmp_path, client):
-    token = fleet_actions.issue_credential("RB-001", by=SYSTEM)
+    token = credentials.issue_credential("RB-001", by=SYSTEM)
     call_command("backup", tmp_path / "b.zip", verbosity=0)
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         everything = b"".join(archive.read(name) for name in archive.namelist())

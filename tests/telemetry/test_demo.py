@@ -12,8 +12,10 @@ from django.db import transaction
 from fleet.history import Origin
 from fleet.models import Place, Robot, Site
 from fleet.ports import live
-from fleet.robots.actions import retire_robot, robot_of_token, stop_robot
-from fleet.robots.decide import Reported
+from fleet.robots.actions import retire_robot
+from fleet.robots.credentials import robot_of_token
+from fleet.robots.facts import Reported
+from fleet.robots.stopping import stop_robot
 from fleet.sites.actions import edit_place
 from missions import facts
 from missions.actions import cancel_mission

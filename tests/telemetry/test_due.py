@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from fleet.models import Command, Event, Robot
 from fleet.robots import actions as robots
+from fleet.robots import stopping
 from missions import actions
 from missions.models import Mission
 from telemetry import stream, translate
@@ -148,7 +149,7 @@ def test_after_a_jump_all_that_waits_on_is_looked_at_in_one_query_for_each_kind(
     dispatched, other_robot, django_assert_num_queries
 ):
     for robot in (P, other_robot.pk):
-        robots.stop_robot(robot, by=SYSTEM)
+        stopping.stop_robot(robot, by=SYSTEM)
     keys, stop = [P, dispatched.pk, other_robot.pk], Robot.objects.get(pk=P).stop_due_at
     postponed = Postponed()
     with django_assert_num_queries(0):
@@ -266,7 +267,7 @@ def test_a_stop_without_a_word_is_told_again_and_said_to_be_unconfirmed(worker, 
     work(worker, clock)
     clock.advance(GRACE_S + 1)
     monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
-    robots.stop_robot(P, by=SYSTEM)
+    stopping.stop_robot(P, by=SYSTEM)
     began, seen = clock.now, {}
     for _ in range(30):
         clock.advance(1)
@@ -283,7 +284,7 @@ def test_what_a_robot_said_in_time_comes_before_its_deadline(worker, clock, robo
     work(worker, clock)
     clock.advance(GRACE_S + 1)
     monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
-    robots.stop_robot(P, by=SYSTEM)
+    stopping.stop_robot(P, by=SYSTEM)
     asked = Command.objects.get(kind="robot.stop")
     worker.limit = 1
     clock.advance(7)
@@ -298,7 +299,7 @@ def test_the_deadline_of_one_robot_that_raises_does_not_hold_up_the_others(worke
     work(worker, clock)
     clock.advance(GRACE_S + 1)
     monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
-    robots.stop_robot(P, by=SYSTEM)
+    stopping.stop_robot(P, by=SYSTEM)
     monkeypatch.setattr(translate, "robot_due", lambda *args: 1 / 0)
     clock.advance(7)
     work(worker, clock)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from fleet.alerts.actions import raise_alert
 from fleet.history import by_user
 from fleet.models import Event
-from fleet.robots import actions as fleet_actions
+from fleet.robots import stopping
 from fleet.sites.actions import create_site
 from missions import actions
 from telemetry.out import behind, relay
@@ -55,7 +55,7 @@ def test_each_event_once_in_order_and_only_those_that_are_wanted(dispatched, mon
     assert everything.all() == ids(), "nothing twice"
     some.follow = Follow(some.group._replace(name="some"))
     assert some.all() == ids(kind__in=["mission.queued", "robot.enrolled"])
-    fleet_actions.stop_robot("RB-001", why="blocked", by=SYSTEM)
+    stopping.stop_robot("RB-001", why="blocked", by=SYSTEM)
     assert everything.all() == ids()
 
 

@@ -9,7 +9,7 @@ import redis
 from django.db import OperationalError
 
 from fleet.models import Event, Hold
-from fleet.robots import actions
+from fleet.robots import actions, credentials, stopping
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways import limits, links, ws
 from telemetry.gateways.links import Links
@@ -33,12 +33,12 @@ def streams(settings):
 
 @pytest.fixture
 def token(robot):
-    return actions.issue_credential("RB-001", by=SYSTEM)
+    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 @pytest.fixture
 def other_token(other_robot):
-    return actions.issue_credential("RB-002", by=SYSTEM)
+    return credentials.issue_credential("RB-002", by=SYSTEM)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def test_hello_is_welcomed_with_a_new_session_each_time_and_what_is_applie
 
 
 def revoke(token):
-    actions.revoke_credential("RB-001", actions.credential_of_token(token).number, by=SYSTEM)
+    credentials.revoke_credential("RB-001", credentials.credential_of_token(token).number, by=SYSTEM)
 
 
 UNDONE = {
@@ -298,7 +298,7 @@ async def test_while_nothing_can_be_stored_a_confirmed_stop_is_committed_all_the
     monkeypatch.setattr(links, "LOOK_S", 0.03)
     async with Wire(token) as robot:
         await robot.hello()
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
         stop = await robot.hear()
         stopped = await robot.say("robot.stopped", {"reply_to": stop["msg_id"]})
         assert await robot.hear() == {"type": "ack", "msg_id": stopped["msg_id"], "verdict": "stored"}

@@ -8,7 +8,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from fleet.robots import actions
+from fleet.robots import credentials, stopping
 from telemetry import protocol
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
 
 @pytest.fixture
 def token(robot):
-    return actions.issue_credential("RB-001", by=SYSTEM)
+    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def test_a_link_lives_through_the_real_server_and_ends_with_codes_that_say
             await newer.send(json.dumps({"type": "hello", "v": 1, "robot": "RB-001"}))
             assert json.loads(await newer.recv())["session"] == 2
             assert await closed(older) == protocol.REPLACED
-            await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+            await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
             first, again = [json.loads(await newer.recv()) for _ in range(2)]
             assert first == again
             assert first["type"] == "robot.stop"

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from fleet import triggers
 from fleet.history import by_user
-from fleet.robots.actions import stop_robot
+from fleet.robots.stopping import stop_robot
 from fleet.running import startup
 from missions.models import DeadLetter
 from telemetry import snapshots

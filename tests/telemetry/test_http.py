@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from fleet.models import Command, Hold
-from fleet.robots import actions
+from fleet.robots import credentials, stopping
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways import limits, links
 from telemetry.gateways.http import bodies, callers, requests
@@ -48,12 +48,12 @@ async def ask():
 
 @pytest.fixture
 def token(robot):
-    return actions.issue_credential("RB-001", by=SYSTEM)
+    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 @pytest.fixture
 def other_token(other_robot):
-    return actions.issue_credential("RB-002", by=SYSTEM)
+    return credentials.issue_credential("RB-002", by=SYSTEM)
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ async def test_a_persons_session_opens_nothing_here(robot, admin_person, path, a
 async def test_a_token_that_is_revoked_ends_within_a_second_also_a_poll_under_way(post, token, ask, soon):
     poll = asyncio.create_task(post.poll(wait=25))
     await begun(post)
-    number = await ask(lambda: actions.credential_of_token(token).number)
-    await ask(lambda: actions.revoke_credential("RB-001", number, by=SYSTEM))
+    number = await ask(lambda: credentials.credential_of_token(token).number)
+    await ask(lambda: credentials.revoke_credential("RB-001", number, by=SYSTEM))
     async with asyncio.timeout(5):
         assert (await poll).status == 401
     assert (await post.post(post.message("robot.state", STATE))).status == 401
@@ -121,8 +121,8 @@ async def test_a_token_that_is_revoked_ends_within_a_second_also_a_poll_under_wa
 
 async def test_a_token_of_a_robot_without_a_link_is_looked_up_anew_after_a_while(post, token, ask):
     Callers._here._callers.clear()
-    number = await ask(lambda: actions.credential_of_token(token).number)
-    await ask(lambda: actions.revoke_credential("RB-001", number, by=SYSTEM))
+    number = await ask(lambda: credentials.credential_of_token(token).number)
+    await ask(lambda: credentials.revoke_credential("RB-001", number, by=SYSTEM))
     now = Links._here.clock() + callers.AUTH_S
     Links._here.clock = lambda: now
     assert (await post.post(post.message("robot.state", STATE))).status == 401
@@ -287,7 +287,7 @@ async def test_while_nothing_can_be_stored_a_confirmed_stop_is_committed_all_the
         raise stream.Unavailable("down")
 
     monkeypatch.setattr(stream.Intake, "store", refuse)
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
     [stop] = (await post.poll()).body["commands"]
     reply = await post.ack(stop["msg_id"])
     assert (reply.status, reply.verdicts) == (503, ["retry"])
@@ -449,7 +449,7 @@ async def begun(post, robot="RB-001"):
 
 
 async def test_a_poll_tells_at_once_what_is_open_and_an_acknowledgement_reaches_the_worker(post, ask, streams):
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
     assert await ask(lambda: Command.objects.get().sent_at) is None  # nobody can have heard of it
     reply = await post.poll()
     [stop] = reply.body["commands"]
@@ -463,7 +463,7 @@ async def test_a_poll_tells_at_once_what_is_open_and_an_acknowledgement_reaches_
 
 
 async def test_an_acknowledgement_may_come_among_the_events_and_stays_before_them(post, ask, streams):
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
     [stop] = (await post.poll()).body["commands"]
     before, after = (post.message("robot.state", STATE) for _ in range(2))
     reply = await post.post(before, {"type": "ack", "msg_id": stop["msg_id"]}, after)
@@ -474,7 +474,7 @@ async def test_an_acknowledgement_may_come_among_the_events_and_stays_before_the
 async def test_a_command_that_another_process_has_handed_out_can_be_acknowledged_here_and_counts_once(
     post, ask, streams
 ):
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
     [stop] = (await post.poll()).body["commands"]
     Callers._here._callers["RB-001"].link.commands.clear()
     assert (await post.ack(stop["msg_id"], stop["msg_id"])).verdicts == ["stored", "duplicate"]
@@ -500,7 +500,7 @@ async def test_a_request_full_of_nonsense_asks_the_database_a_few_times_at_most(
 
 
 async def test_a_command_of_another_robot_cannot_be_acknowledged(post, other_token, ask, streams):
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
     [stop] = (await post.poll()).body["commands"]
     other = Post(other_token, "RB-002")
     await other.hello()
@@ -510,7 +510,7 @@ async def test_a_command_of_another_robot_cannot_be_acknowledged(post, other_tok
 
 
 async def test_a_command_comes_again_until_it_is_acknowledged_but_not_in_a_hot_loop(post, ask, monkeypatch, soon):
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
     now = 100.0
     Links._here.clock = lambda: now
     Callers._here._callers["RB-001"].link.clock = Links._here.clock
@@ -524,7 +524,7 @@ async def test_a_waiting_poll_is_answered_as_soon_as_there_is_something(post, as
     poll = asyncio.create_task(post.poll(wait=25))
     await begun(post)
     assert not poll.done()
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
     async with asyncio.timeout(5):
         assert [c["type"] for c in (await poll).body["commands"]] == ["robot.stop"]
 
@@ -535,7 +535,7 @@ async def test_without_the_live_redis_a_stop_is_there_within_the_second(robot, t
     await post.hello()
     poll = asyncio.create_task(post.poll(wait=25))
     await begun(post)
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
     async with asyncio.timeout(links.LOOK_S + 1):
         assert [c["type"] for c in (await poll).body["commands"]] == ["robot.stop"]
 
@@ -553,7 +553,7 @@ async def test_the_newer_of_two_polls_answers_and_the_older_returns_at_once(post
         reply = await older
         assert (reply.status, reply.body["commands"]) == (200, [])
         assert "newer poll" in reply.body["reason"]
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         assert len((await newer).body["commands"]) == 1
 
 
@@ -564,13 +564,13 @@ async def test_a_poll_whose_robot_has_hung_up_ends_and_what_it_did_not_hear_come
     gone.set()
     async with asyncio.timeout(5):
         assert (await poll).status == 0
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
     assert await ask(lambda: Command.objects.get().sent_at) is None
     assert len((await post.poll()).body["commands"]) == 1
 
 
 async def test_without_a_session_a_poll_is_of_the_newest(post, ask):
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
     reply = await post.request("GET", "/robot/v1/commands", query="wait=0")
     assert len(reply.body["commands"]) == 1
 

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from fleet.robots import actions
+from fleet.robots import credentials, stopping
 from missions import actions as mission_actions
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.rows import Rows
@@ -40,7 +40,7 @@ def site_url(server):
 
 @pytest.fixture
 def token(robot):
-    return actions.issue_credential("RB-001", by=SYSTEM)
+    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ async def test_a_robot_over_http_succeeds_in_its_mission_and_stands_when_it_is_s
     await ask(dispatch, robot)
     await begin[kind]()
     await until(ask, worker, clock, lambda: Mission.objects.get().state == "success")
-    await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+    await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
     await until(ask, worker, clock, lambda: robot.holds.get().confirmed_at)
 
 
@@ -144,7 +144,7 @@ async def test_the_curl_examples_answer_as_written(site_url, token, ask, robot):
     stop = ""
     for command, written in CURL:
         if "/commands?" in command:
-            await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+            await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
         if "/commands/ack" in command:
             command = CHANGES.sub(stop, command)
         got = await asyncio.to_thread(curl, command, site_url, token)

@@ -5,6 +5,7 @@ from redis.exceptions import ConnectionError
 
 from fleet.models import Command, Event, Hold
 from fleet.robots import actions as robots
+from fleet.robots import stopping
 from missions.models import Mission
 from telemetry.stream import Streams
 from telemetry.worker.inquiry import ANSWER_S, QUERY
@@ -130,7 +131,7 @@ def test_without_the_durable_redis_a_stop_is_told_again_and_said_to_be_unconfirm
     monkeypatch.setattr(Streams, "progress", away)
     monkeypatch.setattr(Streams, "read_new", away)
     version = Mission.objects.get(pk=overdue.pk).version
-    robots.stop_robot(P, by=SYSTEM)
+    stopping.stop_robot(P, by=SYSTEM)
     began, seen = clock.now, {}
     for _ in range(25):
         clock.advance(1)
@@ -149,7 +150,7 @@ def test_a_worker_that_has_just_begun_does_not_say_so_at_once(worker, clock, rob
         raise ConnectionError("refused")
 
     monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
-    robots.stop_robot(P, by=SYSTEM)
+    stopping.stop_robot(P, by=SYSTEM)
     clock.advance(60)
     monkeypatch.setattr(Streams, "progress", away)
     worker.step(clock.now, clock.tick)

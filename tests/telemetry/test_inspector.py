@@ -6,7 +6,7 @@ import pytest
 import redis
 from django.utils import timezone
 
-from fleet.robots import actions
+from fleet.robots import credentials
 from telemetry import snapshots
 from telemetry.gateways.heard import KEPT, SHOWN, Heard
 from telemetry.gateways.http.callers import Callers
@@ -41,7 +41,7 @@ def lines():
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_socket_leaves_good_and_bad_messages_with_their_verdicts(ask, robot):
-    token = await ask(lambda: actions.issue_credential("RB-001", by=SYSTEM))
+    token = await ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
     async with Wire(token) as wire:
         await wire.hello()
         await wire.say("robot.state", {"mode": "idle"})
@@ -64,7 +64,7 @@ async def test_a_socket_leaves_good_and_bad_messages_with_their_verdicts(ask, ro
 
 @pytest.mark.django_db(transaction=True)
 async def test_http_leaves_them_too(ask, robot):
-    token = await ask(lambda: actions.issue_credential("RB-001", by=SYSTEM))
+    token = await ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
     post = Post(token)
     await post.hello()
     await post.post(post.message("robot.state", {"mode": "idle"}), post.message("robot.state", {"mode": "asleep"}))

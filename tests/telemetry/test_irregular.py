@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from fleet.models import Event, Robot
 from fleet.ports import irregular as port
-from fleet.robots import actions
+from fleet.robots import credentials
 from telemetry import irregular, stream
 from telemetry.gateways import links
 from telemetry.irregular import Duplicates
@@ -102,7 +102,7 @@ async def test_a_gateway_writes_its_duplicates_in_bundles_and_keeps_them_while_t
 @pytest.mark.django_db(transaction=True)
 async def test_duplicates_on_a_socket_reach_the_table(robot, durable):
     ask = links.Rows()
-    token = await ask.ask(lambda: actions.issue_credential("RB-001", by=SYSTEM))
+    token = await ask.ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
     async with Wire(token) as wire:
         await wire.hello()
         said = await wire.say("robot.fault", {"code": "E", "text": "x"})

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from fleet.brands.actions import create_brand
 from fleet.models import Robot
-from fleet.robots import actions
+from fleet.robots import actions, credentials
 from fleet.robots.addresses import suggested_id
 from telemetry import protocol
 from telemetry.gateways import knocks
@@ -46,13 +46,13 @@ async def test_a_socket_without_a_good_token_is_noted_by_the_name_it_gives(ask, 
         assert await stranger.closed() == protocol.UNAUTHORISED
     row = await ask(lambda: Knock.objects.get())
     assert (row.robot, row.why, row.over, row.count) == ("RB-77", "unknown", "WebSocket", 1)
-    assert token not in str(vars(row)) and actions.digest_of(token) not in str(vars(row))
+    assert token not in str(vars(row)) and credentials.digest_of(token) not in str(vars(row))
 
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_post_with_a_revoked_token_is_noted_as_its_robot(ask, robot):
-    token = await ask(lambda: actions.issue_credential("RB-001", by=SYSTEM))
-    await ask(lambda: actions.revoke_credential("RB-001", actions.credential_of_token(token).number, by=SYSTEM))
+    token = await ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
+    await ask(lambda: credentials.revoke_credential("RB-001", credentials.credential_of_token(token).number, by=SYSTEM))
     post = Post(token, "RB-X")
     body = json.dumps({"type": "hello", "v": 1, "robot": "RB-X", "msg_id": str(uuid.uuid4()), "data": {}}).encode()
     assert (await post.request("POST", "/robot/v1/events", body)).status == 401

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import redis
 
-from fleet.robots import actions
+from fleet.robots import credentials
 from telemetry import stream
 from telemetry.gateways import inbox, limits, ws
 from telemetry.gateways.http.callers import Callers
@@ -125,7 +125,7 @@ def tokens(robot, other_robot, settings):
     with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live, redis.Redis.from_url(settings.REDIS_URL) as durable:
         live.flushdb()
         durable.flushdb()
-    return [actions.issue_credential(robot, by=SYSTEM) for robot in ("RB-001", "RB-002")]
+    return [credentials.issue_credential(robot, by=SYSTEM) for robot in ("RB-001", "RB-002")]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from fleet.history import by_user
 from fleet.models import Command
-from fleet.robots import actions
-from fleet.robots.decide import StoodStill
+from fleet.robots import actions, credentials, stopping
+from fleet.robots.facts import StoodStill
 from missions import actions as mission_actions
 from missions.ledger import Ledger
 from telemetry import protocol, stream
@@ -112,7 +112,7 @@ async def ask():
 
 @pytest.fixture
 def token(transactional_db, streams, robot):
-    return actions.issue_credential("RB-001", by=SYSTEM)
+    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 def written(durable):
@@ -160,7 +160,7 @@ async def test_a_robot_that_is_sent_back_comes_again_and_hears_what_is_applied(t
 
 
 def revoke():
-    actions.revoke_credential("RB-001", actions.Robot(pk="RB-001").credentials.get(label="").number, by=SYSTEM)
+    credentials.revoke_credential("RB-001", actions.Robot(pk="RB-001").credentials.get(label="").number, by=SYSTEM)
 
 
 def retire():
@@ -176,19 +176,19 @@ async def test_a_link_is_closed_when_its_credential_or_robot_is_no_longer_valid(
 
 
 async def test_another_credential_of_the_robot_may_be_revoked_without_harm(token, ask):
-    await ask(lambda: actions.issue_credential("RB-001", label="spare", by=SYSTEM))
+    await ask(lambda: credentials.issue_credential("RB-001", label="spare", by=SYSTEM))
     spare = await ask(lambda: actions.Robot(pk="RB-001").credentials.get(label="spare").number)
     async with Wire(token) as robot:
         await robot.hello()
-        await ask(lambda: actions.revoke_credential("RB-001", spare, by=SYSTEM))
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: credentials.revoke_credential("RB-001", spare, by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         assert (await robot.hear())["type"] == "robot.stop"
 
 
 async def test_a_command_is_marked_as_sent_then_sent_as_written_and_delivery_goes_on_the_stream(token, streams, ask):
     async with Wire(token) as robot:
         await robot.hello()
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
         frame = await robot.hear()
         command = await ask(Command.objects.get)
         assert frame == json.loads(command.body)
@@ -215,7 +215,7 @@ async def test_a_mission_that_is_cancelled_before_its_assignment_left_is_never_s
     await ask(lambda: mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor)))
     async with Wire(token) as robot:
         await robot.hello()
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         assert (await robot.hear())["type"] == "robot.stop"
         assert not await ask(lambda: Command.objects.filter(kind="mission.assign").exclude(sent_at=None).exists())
 
@@ -240,7 +240,7 @@ async def test_a_command_that_somebody_is_changing_holds_up_no_stop_and_is_not_o
     try:
         async with Wire(token) as robot:
             await robot.hello()
-            await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+            await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
             assert (await robot.hear())["type"] == "robot.stop"
             await robot.say("robot.heartbeat", {"battery": 50})
             assert (await robot.hear())["verdict"] == "seen"
@@ -269,7 +269,7 @@ async def test_delivery_that_could_not_be_stored_is_asked_for_again(token, strea
     monkeypatch.setattr(links, "RETRY_S", (0.05,))
     async with Wire(token) as robot:
         await robot.hello()
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         for _ in range(2):
             frame = await robot.hear()
             await robot.send({"type": "ack", "msg_id": frame["msg_id"]})
@@ -290,7 +290,7 @@ async def test_a_hint_brings_a_command_at_once(token, ask, settings, monkeypatch
     async with Wire(token) as robot:
         await robot.hello()
         await looked.get()
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         async with asyncio.timeout(5):
             with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live:
                 live.publish("commands", "no list")
@@ -303,7 +303,7 @@ async def test_without_the_live_redis_a_stop_reaches_the_robot_all_the_same(toke
     settings.LIVE_REDIS_URL = "redis://127.0.0.1:1/0"
     async with Wire(token) as robot:
         await robot.hello()
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         assert (await robot.hear())["type"] == "robot.stop"
 
 
@@ -318,7 +318,7 @@ async def test_known_commands_are_still_sent_while_the_database_is_away_and_link
 
     async with Wire(token) as robot:
         await robot.hello()
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         first = await robot.hear()
         monkeypatch.setattr(links, "look", flaky)
         assert await robot.hear() == first
@@ -331,7 +331,7 @@ async def test_known_commands_are_still_sent_while_the_database_is_away_and_link
 
 
 async def test_one_link_that_cannot_be_written_to_does_not_stop_the_others(token, ask, other_robot, monkeypatch):
-    other_token = await ask(lambda: actions.issue_credential("RB-002", by=SYSTEM))
+    other_token = await ask(lambda: credentials.issue_credential("RB-002", by=SYSTEM))
     async with Wire(token) as broken, Wire(other_token, "RB-002") as robot:
         await broken.hello()
         await robot.hello()
@@ -340,7 +340,7 @@ async def test_one_link_that_cannot_be_written_to_does_not_stop_the_others(token
             raise RuntimeError("broken pipe")
 
         Links._here._by_robot["RB-001"].send = fail
-        await ask(lambda: [actions.stop_robot(r, by=SYSTEM) for r in ("RB-001", "RB-002")])
+        await ask(lambda: [stopping.stop_robot(r, by=SYSTEM) for r in ("RB-001", "RB-002")])
         assert (await robot.hear())["type"] == "robot.stop"
 
 
@@ -357,9 +357,9 @@ async def test_whatever_the_links_of_a_process_share_and_has_to_run_does_run():
 @pytest.mark.django_db(transaction=True)
 def test_a_link_that_cannot_send_now_marks_nothing_as_sent(robot):
     opened = open_session("RB-001", "http")
-    credential = actions.issue_credential("RB-001", by=SYSTEM)
-    number = actions.credential_of_token(credential).pk
-    actions.stop_robot("RB-001", by=SYSTEM)
+    credential = credentials.issue_credential("RB-001", by=SYSTEM)
+    number = credentials.credential_of_token(credential).pk
+    stopping.stop_robot("RB-001", by=SYSTEM)
     quiet = Asked("RB-001", opened.session, number, [], takes=False)
     [seen] = look([quiet])
     assert (seen.commands, Command.objects.get().sent_at) == ([], None)
@@ -381,7 +381,7 @@ def _stands() -> None:
 
 
 def _credential() -> int:
-    return actions.credential_of_token(actions.issue_credential("RB-001", by=SYSTEM)).pk
+    return credentials.credential_of_token(credentials.issue_credential("RB-001", by=SYSTEM)).pk
 
 
 @pytest.mark.django_db(transaction=True)
@@ -392,7 +392,7 @@ def test_what_was_dispatched_before_a_stop_is_not_sent_until_the_robot_says_that
     def kinds():
         return [command.kind for command in look(asked)[0].commands]
 
-    actions.stop_robot("RB-001", by=SYSTEM, why="blocked aisle")
+    stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle")
     assert kinds() == ["robot.stop"]
     Command.objects.filter(kind="robot.stop").update(state="delivered")  # heard, but not confirmed
     assert kinds() == []
@@ -405,10 +405,10 @@ def test_what_was_dispatched_before_a_stop_is_not_sent_until_the_robot_says_that
 def test_an_assignment_that_waits_for_a_stop_holds_up_nothing_that_ends_the_stop(dispatched):
     session = open_session("RB-001", "here").session
     asked = [Asked("RB-001", session, _credential(), [])]
-    actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     look(asked)
     Command.objects.filter(kind="robot.stop").update(state="delivered")
     mission_actions.pause_mission(dispatched.pk, by=SYSTEM)
-    actions.release_robot("RB-001", by=SYSTEM)
+    stopping.release_robot("RB-001", by=SYSTEM)
     kinds = [command.kind for command in look(asked)[0].commands]
     assert {kind.partition(".")[0] for kind in kinds} == {"robot"} and "robot.release" in kinds

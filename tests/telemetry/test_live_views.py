@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from fleet.models import Hold
 from fleet.robots import actions as robots
+from fleet.robots import stopping
 from missions import actions, facts
 from missions.models import Mission
 from tests import varied_fleet
@@ -197,7 +198,7 @@ def test_stop_and_cancel_take_any_words(client, supervisor, dispatched):
     assert client.post("/fleet/robots/RB-001/stop", {"why": "a\0b" + "x" * 600}, **JSON).status_code == 200
     assert Hold.objects.get().why == "ab" + "x" * 498
     assert client.post(f"/fleet/missions/{dispatched.pk}/cancel", {"reason": "a\0b"}, **JSON).status_code == 200
-    robots.stop_robot("RB-001", by=SYSTEM, why=words)
+    stopping.stop_robot("RB-001", by=SYSTEM, why=words)
     actions.cancel_mission(dispatched.pk, by=SYSTEM, reason=words)
 
 
@@ -206,7 +207,7 @@ def test_without_the_database_a_button_says_that_nothing_was_done(client, superv
         raise OperationalError("connection refused")
 
     client.force_login(supervisor)
-    monkeypatch.setattr(robots, "stop_robot", away)
+    monkeypatch.setattr(stopping, "stop_robot", away)
     answer = client.post("/fleet/robots/RB-001/stop", **JSON)
     assert answer.status_code == 503 and answer.json()["text"].startswith("Not done")
 

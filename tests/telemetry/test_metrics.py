@@ -11,7 +11,7 @@ from django.test import Client
 from prometheus_client import generate_latest
 
 from fleet.history import by_user
-from fleet.robots import actions as fleet_actions
+from fleet.robots import credentials, stopping
 from missions.ledger import Ledger
 from missions.models import DeadLetter
 from telemetry import metrics, snapshots, translate
@@ -119,7 +119,7 @@ def test_gaps_are_numbers_that_never_came(seqs, gaps, since):
 
 @pytest.fixture
 def token(robot) -> str:
-    return fleet_actions.issue_credential("RB-001", by=SYSTEM)
+    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -186,7 +186,7 @@ def asked(**options) -> dict[tuple, float]:
 
 
 def test_gauges_of_the_site(dispatched, other_robot, supervisor):
-    fleet_actions.stop_robot("RB-002", by=by_user(supervisor), why="blocked aisle")
+    stopping.stop_robot("RB-002", by=by_user(supervisor), why="blocked aisle")
     DeadLetter.objects.create(direction="in", robot_id="RB-9", msg_id=uuid4(), body="", reason="", created_at=NOW)
     found = asked()
     assert found["missions_open", "pending"] == 1

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from fleet.brands.actions import create_brand
 from fleet.models import Alert, Command, Delivery, Hold
-from fleet.robots import actions
+from fleet.robots import actions, stopping
 from telemetry import protocol, snapshots, stream
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Say
@@ -233,7 +233,7 @@ async def test_without_the_database_the_first_message_waits_and_is_heard_again(s
 
 async def test_that_a_robot_stands_is_written_while_the_durable_redis_is_away(stage, monkeypatch, ask):
     await begun(stage)
-    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-009", why="test", by=SYSTEM))
     breaks(stage, monkeypatch)
     stage.tell(["say", "s", "robot.stopped", {}])
     for _ in range(500):
@@ -372,7 +372,7 @@ async def test_telemetry_becomes_the_snapshot_without_what_is_unsound(stage, set
 
 async def test_a_command_goes_through_the_conversation_and_is_delivered_when_it_says_so(stage, streams, ask):
     await begun(stage)
-    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-009", why="test", by=SYSTEM))
     await stage.gateway.links.step(["RB-009"])
     assert ("scripted/A9/order", b"robot.stop", 0) in stage.broker.published
     await until(lambda: [f for f in stored(streams) if f["type"] == "command.delivered"])
@@ -385,7 +385,7 @@ async def test_a_command_goes_through_the_conversation_and_is_delivered_when_it_
 async def test_over_a_broker_that_is_away_nothing_is_marked_as_sent(stage, ask):
     await begun(stage)
     stage.broker.hears = False
-    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-009", why="test", by=SYSTEM))
     await stage.gateway.links.step(["RB-009"])
     assert not await ask(lambda: Command.objects.get().sent_at)
     stage.broker.hears = True
@@ -395,7 +395,7 @@ async def test_over_a_broker_that_is_away_nothing_is_marked_as_sent(stage, ask):
 
 async def test_a_command_whose_frame_could_not_leave_is_not_delivered_and_comes_again(stage, streams, ask, monkeypatch):
     link = await begun(stage)
-    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-009", why="test", by=SYSTEM))
     publish = stage.broker.publish
     monkeypatch.setattr(stage.broker, "publish", lambda *_: (_ for _ in ()).throw(Away("it takes nothing more")))
     await stage.gateway.links.step(["RB-009"])
@@ -438,7 +438,7 @@ async def test_a_gateway_that_was_frozen_sends_nothing_until_it_knows_that_its_r
     works, stage.gateway.clock = stage.gateway.clock, lambda: works() + stage.gateway.share.lease_s
     stage.broker.published.clear()
     number = stage.tell(["send"], ["say", "a", "robot.state", IDLE])
-    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-009", why="test", by=SYSTEM))
     await stage.gateway.links.step(["RB-009"])
     await until(lambda: number in stage.broker.acked)
     assert len(stored(streams)) == 1
@@ -451,7 +451,7 @@ async def test_a_gateway_that_was_frozen_sends_nothing_until_it_knows_that_its_r
 
 
 async def test_what_the_site_wants_is_there_before_the_first_message(stage, ask):
-    await ask(lambda: actions.stop_robot("RB-009", why="test", by=SYSTEM))
+    await ask(lambda: stopping.stop_robot("RB-009", why="test", by=SYSTEM))
     await stage.gateway.links.step(["RB-009"])
     await begun(stage)
     stage.tell()

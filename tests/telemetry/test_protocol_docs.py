@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from fleet.history import Origin
-from fleet.robots import actions
+from fleet.robots import credentials, stopping
 from missions import actions as mission_actions
 from missions.models import DeadLetter, Mission
 from telemetry import protocol
@@ -104,7 +104,7 @@ async def test_the_conversation_takes_place_as_written(robot, durable, worker, c
         live.flushdb()
     rows, names, stack = Rows(), Names(), AsyncExitStack()
     ana = Origin("user", actor_name="Ana")
-    token = await rows.ask(lambda: actions.issue_credential("RB-001", by=SYSTEM))
+    token = await rows.ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
     await rows.ask(lambda: work(worker, clock))  # the site is up before the robot comes
     wire = await stack.enter_async_context(Wire(token))
 
@@ -143,10 +143,10 @@ async def test_the_conversation_takes_place_as_written(robot, durable, worker, c
 
     happens = {
         "A supervisor dispatches a mission.": lambda: ask(dispatch),
-        "A supervisor presses Stop.": lambda: ask(lambda: actions.stop_robot("RB-001", by=ana, why="blocked aisle")),
+        "A supervisor presses Stop.": lambda: ask(lambda: stopping.stop_robot("RB-001", by=ana, why="blocked aisle")),
         "The site applies what it has stored. The supervisor releases the robot and resumes the mission.": lambda: ask(
             apply,
-            lambda: actions.release_robot("RB-001", by=ana),
+            lambda: stopping.release_robot("RB-001", by=ana),
             lambda: mission_actions.resume_mission(mission(), by=Origin("user", actor_name="Ana", trace_id="4b" * 16)),
         ),
         'A programming error: this robot says "asleep".': lambda: ask(),

@@ -8,8 +8,10 @@ from django.db import transaction
 
 from fleet.history import Origin
 from fleet.models import Event, Hold, Robot
-from fleet.robots.actions import enrol_robot, release_robot, retire_robot, stop_robot
-from fleet.robots.decide import Faulted, Reported
+from fleet.refusals import Refused
+from fleet.robots.actions import enrol_robot, retire_robot
+from fleet.robots.facts import Faulted, Reported
+from fleet.robots.stopping import release_robot, stop_robot
 from missions import actions
 from missions.facts import Accepted, Cancelled, Delivered, Finished, StepCompleted
 from missions.ledger import Ledger
@@ -317,7 +319,7 @@ def test_many_missions_and_robots_and_whatever_may_happen(ready, clock, site, br
         elif what == 4 and robot_id == robots[0]:
             try:
                 retire_robot(robot_id, by=SYSTEM)
-            except actions.Refused:
+            except Refused:
                 return
         else:
             for mission in Mission.objects.filter(robot=robot_id, dispatched_at__isnull=False, state__in=OPEN):
@@ -336,7 +338,7 @@ def test_many_missions_and_robots_and_whatever_may_happen(ready, clock, site, br
             give_back(robot_id)
             online(robot_id)
             if Robot.objects.get(pk=robot_id).fault:
-                from fleet.robots.decide import FaultCleared
+                from fleet.robots.facts import FaultCleared
 
                 with transaction.atomic():
                     ledger = Ledger.open([robot_id], now=START)

@@ -8,6 +8,7 @@ from django.db import connection
 from fleet.history import by_user
 from fleet.models import Alert, Command, CommandState, Event, Hold
 from fleet.robots import actions as fleet_actions
+from fleet.robots import stopping
 from missions import actions
 from missions.letters import actions as letter_actions
 from missions.letters.actions import discard_letter, requeue_letter
@@ -79,7 +80,7 @@ def test_a_word_that_it_stands_confirms_no_stop_of_after_it(worker, clock, robot
     bug.clear()
     monkeypatch.setattr(fleet_actions.timezone, "now", lambda: clock.now)
     clock.advance(3600)
-    fleet_actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     requeue_letter(DeadLetter.objects.get().pk, by=by_user(supervisor))
     assert again(worker, clock).state == "applied"
     assert Hold.objects.get().confirmed_at is None
@@ -261,7 +262,7 @@ def test_a_command_of_an_earlier_dispatch_is_refused_in_words(dispatched, superv
 
 
 def test_a_command_of_a_retired_robot_is_refused_in_words(robot, supervisor):
-    fleet_actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     fleet_actions.retire_robot("RB-001", by=SYSTEM)
     letter = _bury(Command.objects.get(kind="robot.stop"))
     with pytest.raises(letter_actions.Refused, match="is retired"):

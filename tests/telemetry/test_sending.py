@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from fleet.history import by_user
 from fleet.models import Command, Delivery
-from fleet.robots import actions, sending
+from fleet.robots import credentials, sending, stopping
 from missions import actions as mission_actions
 from missions.facts import Cancelled, Delivered
 from missions.ledger import Ledger
@@ -155,7 +155,7 @@ def test_a_record_adds_up_over_links_and_keeps_the_first_moment(dispatched):
 def token(transactional_db, robot, monkeypatch):
     monkeypatch.setattr(links, "LOOK_S", 0.03)
     monkeypatch.setattr(links, "RETRY_S", (0.05,))
-    return actions.issue_credential("RB-001", by=SYSTEM)
+    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 async def _recorded(ask):
@@ -173,7 +173,7 @@ async def ask():
 async def test_a_command_over_a_real_socket_leaves_its_record(token, ask):
     async with Wire(token) as robot:
         welcome = await robot.hello()
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         first = await robot.hear()
         while (await robot.hear()) != first:  # the same message, with the same msg_id
             pass
@@ -200,7 +200,7 @@ async def test_offline_nothing_is_tried_and_nothing_counts(token, ask):
             raise ConnectionResetError("the robot has hung up")
 
         link.send = fail
-        await ask(lambda: actions.stop_robot("RB-001", by=SYSTEM))
+        await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
         async with asyncio.timeout(5):
             while not Links._here.tries._noted:
                 await asyncio.sleep(0)
@@ -217,7 +217,7 @@ async def test_offline_nothing_is_tried_and_nothing_counts(token, ask):
 
 
 def _asked(robot="RB-001"):
-    credential = actions.credential_of_token(actions.issue_credential(robot, by=SYSTEM)).pk
+    credential = credentials.credential_of_token(credentials.issue_credential(robot, by=SYSTEM)).pk
     return [Asked(robot, open_session(robot, "here").session, credential, [])]
 
 
@@ -300,10 +300,10 @@ def test_what_a_silent_robot_is_not_sent_is_not_marked_as_sent(dispatched, super
     """So a cancel still knows that its assignment never left. A stop is sent all the same."""
     [asked] = _asked()
     quiet = asked._replace(quiet=True)
-    actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     assert _kinds([quiet]) == ["robot.stop"]
     Command.objects.filter(kind="robot.stop").update(state="delivered")
-    actions.release_robot("RB-001", by=SYSTEM)
+    stopping.release_robot("RB-001", by=SYSTEM)
     assert _kinds([quiet]) == []
     assert Command.objects.get(kind="mission.assign").sent_at is None
     assert mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor)) == "aborted"

@@ -7,6 +7,7 @@ from django.test import Client
 
 from fleet.models import Hold
 from fleet.robots import actions as robots
+from fleet.robots import stopping
 from tests.actors import SYSTEM, online
 
 JSON = {"HTTP_ACCEPT": "application/json"}
@@ -100,7 +101,7 @@ def test_a_damaged_address_stops_nobody_and_says_so(client, supervisor, robot, n
 
 def test_one_that_could_not_be_told_is_named(client, supervisor, robot, other_robot, monkeypatch):
     said = {"RB-001": "stopping", "RB-002": "Not done: something else keeps RB-002 busy. Do it again."}
-    monkeypatch.setattr(robots, "stop_robots", lambda ids, **_: said)
+    monkeypatch.setattr(stopping, "stop_robots", lambda ids, **_: said)
     client.force_login(supervisor)
     text = client.post("/fleet/stop?site=all", **JSON).json()["text"]
     assert text == "Stopping 1 robot. Not done: something else keeps RB-002 busy. Do it again."
@@ -111,7 +112,7 @@ def test_without_the_database_it_says_that_nothing_is_sure(client, supervisor, r
         raise OperationalError("connection refused")
 
     client.force_login(supervisor)
-    monkeypatch.setattr(robots, "stop_robots", away)
+    monkeypatch.setattr(stopping, "stop_robots", away)
     assert client.post("/fleet/stop?site=all", **JSON).status_code == 503
 
 

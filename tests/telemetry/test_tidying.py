@@ -14,7 +14,7 @@ from django.utils import timezone
 from fleet.alerts.actions import clear_alert, raise_alert
 from fleet.history import by_user
 from fleet.models import Alert, AlertMail, Command, Delivery, Event, SessionRecord
-from fleet.robots.actions import stop_robot
+from fleet.robots.stopping import stop_robot
 from missions.models import DeadLetter
 from telemetry.keeping import tidying
 from telemetry.keeping.tidying import Tidying

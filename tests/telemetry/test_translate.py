@@ -8,7 +8,7 @@ from django.db import transaction
 
 from fleet.history import Origin
 from fleet.models import Command, Event, Hold, Robot
-from fleet.robots import actions
+from fleet.robots import actions, stopping
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
@@ -146,7 +146,7 @@ def test_trace_context_is_taken_over(dispatched):
 
 
 def test_a_stop_is_confirmed_by_the_answer_to_it_and_to_no_other_command(robot):
-    actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     stop = Command.objects.get()
     earlier = Command.objects.create(robot=robot, kind="robot.stop", body="{}", created_at=START)
     other = Command.objects.create(robot=robot, kind="robot.query_state", body="{}", created_at=stop.created_at)
@@ -157,15 +157,15 @@ def test_a_stop_is_confirmed_by_the_answer_to_it_and_to_no_other_command(robot):
 
 def test_a_robot_that_names_no_stop_confirms_the_one_that_is_open(robot, monkeypatch):
     monkeypatch.setattr(actions.timezone, "now", lambda: START)
-    actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     hand(message(None, "robot.stopped", data={"reply_to": None}))
     assert Hold.objects.get().confirmed_at
 
 
 def test_the_answer_to_its_question_lifts_the_doubt_about_a_robot(robot):
-    actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     Command.objects.update(sent_at=START)
-    actions.release_robot("RB-001", by=SYSTEM)
+    stopping.release_robot("RB-001", by=SYSTEM)
     question = Command.objects.get(kind="robot.query_state")
     hand(message(None, "robot.state", data={"mode": "idle"}))
     assert Hold.objects.filter(released_at=None).exists()
@@ -176,10 +176,10 @@ def test_the_answer_to_its_question_lifts_the_doubt_about_a_robot(robot):
 @pytest.mark.parametrize("written", [False, True])
 def test_a_stop_that_was_sent_ahead_of_its_hold_is_held_when_the_robot_has_it(robot, written):
     """The process that sent it may have ended before it could write the hold."""
-    actions._send_ahead(["RB-001"], "spill", Origin("user", "7", "Ana", "request:1"))
+    stopping._send_ahead(["RB-001"], "spill", Origin("user", "7", "Ana", "request:1"))
     ahead = Command.objects.get()
     if written:
-        actions.stop_robot("RB-001", by=SYSTEM)
+        stopping.stop_robot("RB-001", by=SYSTEM)
     hand(decode_up(delivered(ahead.pk, "RB-001", START)[1]))
     hold = Hold.objects.get()
     assert (hold.by, hold.why) == (("test", "") if written else ("Ana", "spill"))
@@ -187,9 +187,9 @@ def test_a_stop_that_was_sent_ahead_of_its_hold_is_held_when_the_robot_has_it(ro
 
 
 def test_a_stop_that_was_sent_ahead_and_released_meanwhile_is_not_held_again(robot):
-    actions._send_ahead(["RB-001"], "", SYSTEM)
+    stopping._send_ahead(["RB-001"], "", SYSTEM)
     ahead = Command.objects.get()
-    actions.stop_robot("RB-001", by=SYSTEM)
-    actions.release_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
+    stopping.release_robot("RB-001", by=SYSTEM)
     hand(decode_up(delivered(ahead.pk, "RB-001", START)[1]))
     assert not Hold.objects.filter(released_at=None).exists()

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from fleet.brands.actions import create_brand
 from fleet.models import Place, Robot
 from fleet.ports import drivers
-from fleet.robots import actions
+from fleet.robots import actions, credentials, stopping
 from fleet.sites import actions as site_actions
 from missions import actions as mission_actions
 from missions import facts
@@ -63,11 +63,11 @@ def test_how_far_it_is_and_what_became_of_its_steps(dispatched):
 
 def test_a_stopped_robot_and_a_mission_that_is_to_end(dispatched):
     tell(dispatched, facts.Delivered(), facts.Accepted(1))
-    actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     mission_actions.cancel_mission(dispatched.pk, reason="enough", by=SYSTEM)
     found = wanted(["RB-001"])["RB-001"]
     assert (found.stopped, found.dispatch.paused, found.dispatch.stopping) == (True, True, True)
-    actions.release_robot("RB-001", by=SYSTEM)
+    stopping.release_robot("RB-001", by=SYSTEM)
     assert wanted(["RB-001"])["RB-001"].stopped is False
 
 
@@ -104,7 +104,7 @@ def _refused(asked):
 
 
 def test_a_link_without_credential_takes_commands(foreign):
-    actions.stop_robot("F-7", by=SYSTEM)
+    stopping.stop_robot("F-7", by=SYSTEM)
     [seen] = look([_asked(Robot.objects.get(pk="F-7"))])
     assert (seen.refused, [c.kind for c in seen.commands]) == (False, ["robot.stop"])
 
@@ -126,8 +126,8 @@ def test_it_is_refused_when_the_robot_is_another_or_out_of_service(foreign, site
 def test_who_shows_a_credential_is_judged_by_it(robot):
     session = open_session("RB-001", "here").session
     assert _refused(Asked("RB-001", session, 4711, [], address="", brand=robot.brand_id))
-    token = actions.issue_credential("RB-001", by=SYSTEM)
-    credential = actions.credential_of_token(token)
+    token = credentials.issue_credential("RB-001", by=SYSTEM)
+    credential = credentials.credential_of_token(token)
     assert not _refused(Asked("RB-001", session, credential.pk, []))
-    actions.revoke_credential("RB-001", credential.number, by=SYSTEM)
+    credentials.revoke_credential("RB-001", credential.number, by=SYSTEM)
     assert _refused(Asked("RB-001", session, credential.pk, []))

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from fleet.robots.actions import Refused
+from fleet.refusals import Refused
 from telemetry.out import addresses
 from telemetry.out.addresses import Unreachable, checked_url, target, why_not
 from telemetry.out.posting import Line

@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from fleet.history import by_user
 from fleet.models import Alert, Event
+from fleet.refusals import Refused
 from fleet.robots import actions as fleet_actions
-from fleet.robots.actions import Refused
+from fleet.robots import stopping
 from fleet.sites.actions import create_site
 from missions import actions
 from missions.letters import actions as letter_actions
@@ -307,7 +308,7 @@ def test_somebody_is_told_and_after_a_day_without_success_it_is_switched_off(hoo
     send(hook, begin + timedelta(minutes=20))
     assert not Alert.objects.filter(cleared_at=None).exists()
     there.answers[""] = 500
-    fleet_actions.stop_robot("RB-001", by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
     fan_out()
     send(hook, begin + timedelta(hours=1))
     send(hook, begin + timedelta(hours=25.5))

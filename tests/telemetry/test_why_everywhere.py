@@ -10,7 +10,8 @@ from django.utils import timezone
 from fleet.brands.actions import create_brand, edit_brand
 from fleet.ports import live
 from fleet.ports.live import Facts
-from fleet.robots.actions import edit_robot, enrol_robot, retire_robot, stop_robot
+from fleet.robots.actions import edit_robot, enrol_robot, retire_robot
+from fleet.robots.stopping import stop_robot
 from missions import actions
 from missions.models import OPEN, Mission
 from missions.queue.waiting import why_waiting, why_waiting_all

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.models import Event
-from fleet.robots import actions as fleet_actions
+from fleet.robots import stopping
 from missions import actions, invariants
 from missions.models import DeadLetter, Mission
 from telemetry.models import ProcessedMessage
@@ -110,12 +110,12 @@ def resume(world: World, id: str) -> None:
 
 
 def stop(world: World, id: str) -> None:
-    world.ask(id, "stop", lambda: fleet_actions.stop_robot(id, by=SYSTEM))
+    world.ask(id, "stop", lambda: stopping.stop_robot(id, by=SYSTEM))
     world.after(world.rng.uniform(3, 20), lambda: release(world, id))
 
 
 def release(world: World, id: str) -> None:
-    world.ask(id, "release", lambda: fleet_actions.release_robot(id, by=SYSTEM))
+    world.ask(id, "release", lambda: stopping.release_robot(id, by=SYSTEM))
     world.after(3, lambda: resume(world, id))
 
 

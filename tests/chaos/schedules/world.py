@@ -17,8 +17,9 @@ from django.conf import settings
 from django.db import connection
 
 from fleet.models import Robot as RobotRow
+from fleet.refusals import Refused
 from fleet.robots import actions as fleet_actions
-from fleet.robots.actions import Refused
+from fleet.robots import credentials
 from missions import actions
 from missions.models import FINAL, RUNNING, Mission
 from telemetry import protocol, snapshots, stream
@@ -100,7 +101,7 @@ class World:
 
     def add_robot(self, id: str, site: Any, brand: Any, lot: Lot) -> Robot:
         fleet_actions.enrol_robot(id=id, name=id, site=site, brand=brand, by=SYSTEM)
-        fleet_actions.issue_credential(id, by=SYSTEM)
+        credentials.issue_credential(id, by=SYSTEM)
         online(id, at=self.now)
         self._credentials[id] = RobotRow.objects.get(pk=id).credentials.get().pk
         robot = self.robots[id] = Robot(self, id, lot, self.rng)
