@@ -20,7 +20,7 @@ from fleet.history import by_user
 from fleet.models import Robot
 from fleet.people.access import EVERY_SITE, at_sites, sites_of
 from missions.admin import letter_list as lists
-from missions.admin.letter_bulk import offered
+from missions.admin.letter_bulk import LETTERS
 from missions.letters import actions as letter_actions
 from missions.letters.wording import next_step, outcome, said
 from missions.models import UNDECIDED, DeadLetter, Direction, LetterState, Mission
@@ -73,7 +73,7 @@ class DeadLetterAdmin(PageAdmin):
         return False
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        return offered(request.user)
+        return LETTERS.offered(request.user)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[lists.LetterList]:
         return lists.LetterList

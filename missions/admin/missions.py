@@ -22,7 +22,7 @@ from fleet.admin.timeline import ago
 from fleet.history import by_user
 from fleet.refusals import Refused
 from missions import actions
-from missions.admin.bulk import offered
+from missions.admin.mission_bulk import MISSIONS
 from missions.admin.mission_buttons import BUTTONS, again, run_now
 from missions.admin.mission_list import MissionList, ShownFilter, daily
 from missions.admin.mission_page import page_context
@@ -71,7 +71,7 @@ class MissionAdmin(PageAdmin):
         )  # fmt: skip
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        return offered(request.user)
+        return MISSIONS.offered(request.user)
 
     @admin.display(description="title", ordering="title")
     def named(self, mission: Mission) -> SafeString | str:

@@ -11,7 +11,8 @@ from fleet.history import by_user
 from fleet.models import Alert, Event, Hold
 from fleet.wording import hold_said
 from missions import actions
-from missions.admin.bulk import BULK, Asked
+from missions.admin.bulk import Asked
+from missions.admin.mission_bulk import BULKS
 from missions.admin.mission_buttons import CANCELLED
 from missions.facts import Accepted, Delivered, Due, StepFailed
 from missions.models import Mission
@@ -99,7 +100,7 @@ PLACES = {
     "robot's hold": lambda s: hold_said(Hold.objects.get()).word,
     "robot's card": lambda s: text(_card(loading.load(["RB-001"]).robots["RB-001"])),
     "cancel": lambda s: CANCELLED["already ended"].format(s.mission, ending(s.mission).lower()),
-    "cancel in bulk": lambda s: BULK["cancel"].run(s.mission, Asked(by_user(s.supervisor), "")),
+    "cancel in bulk": lambda s: next(b for b in BULKS if b.name == "cancel").run(s.mission, Asked(by_user(s.supervisor), "")),
     "pause refused": lambda s: refusal(actions.pause_mission, s.mission.pk, by=by_user(s.supervisor)),
     "run refused": lambda s: refusal(actions.queue_mission, s.mission.pk, by=by_user(s.supervisor)),
     "to come after": lambda s: refusal(
