@@ -24,7 +24,7 @@ from missions.decide import decide
 from missions.ledger import Ledger
 from missions.models import FINAL, Importance, Mission, OriginKind, Outcome, Step
 from missions.queue import waiting
-from missions.queue.dispatching import LOST_RACES, carry_out, decisions, frames
+from missions.queue.dispatching import LOST_RACES, carry_out, decisions, frames, places_of
 from missions.queue.reasons import obstacle
 from missions.queue.standing import standing
 from missions.wording import ending
@@ -212,7 +212,8 @@ def dispatch_mission(mission_id: UUID, *, by: Origin, version: int | None = None
         found = standing([mission]).missions[mission_id]
         if reason := obstacle(found, ledger.now, insist=True):
             raise Refused(str(reason))
-        dispatch = facts.Dispatch(mission.robot.name, frames(change), ledger.timings(mission.robot_id))
+        places = places_of([mission.site_id])[mission.site_id]
+        dispatch = facts.Dispatch(mission.robot.name, frames(change, places), ledger.timings(mission.robot_id))
         ledger.tell_mission(mission_id, dispatch, by)
 
     try:

@@ -21,7 +21,7 @@ from missions.decide import decide
 from missions.ledger import Ledger
 from missions.models import RUNNING, Mission, State
 from missions.queue.choosing import distance_m
-from missions.queue.dispatching import frames, locked
+from missions.queue.dispatching import frames, locked, places_of
 from missions.queue.reasons import MissionFacts, RobotFacts, robot_obstacle
 from missions.queue.standing import robots_at
 
@@ -108,7 +108,8 @@ def send(run: Run, now: datetime) -> bool:
     change = new(AGGREGATES["mission"], uuid4())
     change.origin = POLICY
     decide(change, facts.DrawUp(*_plan(run)), now)
-    decide(change, facts.Dispatch(robot.row.name, frames(change), ledger.timings(run.robot.id)), now)
+    places = places_of([run.charger.site_id])[run.charger.site_id]
+    decide(change, facts.Dispatch(robot.row.name, frames(change, places), ledger.timings(run.robot.id)), now)
     ledger.missions[change.row.pk] = change
     ledger.commit()
     return True

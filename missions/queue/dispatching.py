@@ -1,21 +1,20 @@
 """Dispatching what waits: facts are read, the queue decides, and rows are written under lock if it still holds."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from fleet.history import Change, Origin
-from fleet.models import Hold, Place, Robot
+from fleet.models import Place
 from missions import facts
 from missions.ledger import Ledger
-from missions.models import Dependency, Mission
+from missions.queue.because import Before
 from missions.queue.choosing import Decision, plan
 from missions.queue.reasons import RobotFacts, mission_obstacle, robot_obstacle
 from missions.queue.standing import held_words, queued, standing
 
-SAME_MOMENT = timedelta(seconds=5)  # a robot that says idle this near to its mission's end says the same thing twice
 LOST_RACES = ("mission_one_dispatched_per_robot", "mission_one_robot_per_charger")  # somebody else was faster
 
 
@@ -28,29 +27,28 @@ def decisions(now: datetime, **where: Any) -> list[Decision]:
     return plan(found.missions.values(), found.robots.values(), now)
 
 
-def carry_out(
-    chosen: Iterable[Decision],
-    now: datetime,
-    *,
-    by: Origin | None = None,
-) -> list[UUID]:
+def carry_out(chosen: Iterable[Decision], now: datetime, *, by: Origin | None = None) -> list[UUID]:
     """Dispatch what still can be, inside the caller's transaction; returns what was.
 
     Raises `IntegrityError` naming one of `LOST_RACES`, or `Conflict`, when somebody was faster.
     """
     wanted = list(chosen)
-    ledger = Ledger.open({d.robot.id for d in wanted}, [UUID(d.mission.id) for d in wanted], now=now)
+    robots, missions = {d.robot.id for d in wanted}, [UUID(d.mission.id) for d in wanted]
+    ledger = Ledger.open(robots, missions, now=now)
+    places = places_of({d.mission.site_id for d in wanted})
+    before = Before({}, {}) if by else Before.of(robots, missions)
     done = []
     for decision in wanted:
         mission_id, robot_id = UUID(decision.mission.id), decision.robot.id
         if not still_holds(ledger, decision, now):
             continue
         change, robot = ledger.missions[mission_id], ledger.robots[robot_id].row
-        origin = by or Origin("policy", "queue", "queue", possible_because(change.row, robot, now))
+        origin = by or Origin("policy", "queue", "queue", before.cause(change.row, robot))
         if choice := decision.choice:
             because = choice.because[:1000]
             ledger.tell_mission(mission_id, facts.ChooseRobot(robot_id, because, choice.refused), origin)
-        ledger.tell_mission(mission_id, facts.Dispatch(robot.name, frames(change), ledger.timings(robot_id)), origin)
+        steps = frames(change, places[change.row.site_id])
+        ledger.tell_mission(mission_id, facts.Dispatch(robot.name, steps, ledger.timings(robot_id)), origin)
         ledger.running[robot_id] = mission_id
         done.append(mission_id)
     ledger.commit()
@@ -79,28 +77,16 @@ def locked(known: RobotFacts, change: Change, ledger: Ledger) -> RobotFacts:
     )  # fmt: skip
 
 
-def possible_because(mission: Mission, robot: Robot, now: datetime) -> str:
-    """What came last of all that had to come before: the cause of a dispatch out of the queue."""
-    robot_id = robot.pk
-    before = Mission.objects.filter(robot=robot_id, ended_at__isnull=False).order_by("-ended_at").first()
-    hold = Hold.objects.filter(robot=robot_id, released_at__isnull=False).order_by("-released_at").first()
-    last = Dependency.objects.filter(mission=mission.pk).order_by("-on__ended_at").select_related("on").first()
-    by_itself = before and robot.mode_since and abs(robot.mode_since - before.ended_at) < SAME_MOMENT
-    found = [
-        (mission.queued_at, "queue:asked to run"),
-        (mission.not_before, "queue:not_before reached"),
-        (before and before.ended_at, f"queue:{robot_id} free after mission:{before.pk}" if before else ""),
-        (hold and hold.released_at, f"queue:{robot_id} released" if hold else ""),
-        (last and last.on.ended_at, f"queue:after mission:{last.on_id}" if last else ""),
-        (robot.presence_since, f"queue:{robot_id} {robot.presence}"),
-        (None if by_itself else robot.mode_since, f"queue:{robot_id} {robot.mode}"),
-    ]
-    return max(((at, words) for at, words in found if at is not None), default=(now, "queue"))[1]
+def places_of(sites: Collection[int]) -> dict[int, dict[str, Place]]:
+    """Places by site and name. One query."""
+    found: dict[int, dict[str, Place]] = {site: {} for site in sites}
+    for place in Place.objects.filter(site__in=sites):
+        found[place.site_id][place.name] = place
+    return found
 
 
-def frames(change: Change) -> list[dict[str, Any]]:
-    """Steps as the robot gets them: places by name and by pose."""
-    places = {p.name: p for p in Place.objects.filter(site=change.row.site_id)}
+def frames(change: Change, places: Mapping[str, Place]) -> list[dict[str, Any]]:
+    """Steps as the robot gets them: places by name and by pose. `places`: those of its site."""
     found = []
     for number, step in sorted(change.children["steps"].items()):
         params = dict(step.params)
