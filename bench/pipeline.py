@@ -26,7 +26,7 @@ from bench.meter import Meter, server_pid
 from bench.receipts import STEPS, one_by_one, receipt, store_all
 from bench.report import Row, machine, row
 from fleet.models import Event, Site
-from missions import actions
+from missions import actions, drawing_up
 from missions.models import Mission
 from telemetry import stream
 from telemetry.models import ProcessedMessage
@@ -107,7 +107,7 @@ class Drover:
         work = [{"command": "navigate", "params": {"place": PLACE}, "timeout_s": 600}] * STEPS
         missions = {}
         for robot in robots:
-            pk = actions.draft_mission(title="Round", site=self.site, robot=robot, steps=work, by=BY)
+            pk = drawing_up.draft_mission(title="Round", site=self.site, robot=robot, steps=work, by=BY)
             actions.dispatch_mission(pk, by=BY)
             missions[robot] = pk
         while self.worker.relay.step(time.monotonic()):

@@ -23,7 +23,7 @@ from bench.report import Row, machine, row
 from bench.vda_robots import MAKER
 from fleet.models import Event, Site
 from fleet.running.tether import tied
-from missions import actions, invariants
+from missions import actions, drawing_up, invariants
 from missions.models import DeadLetter, Mission
 
 STATES_PER_S = 2_000
@@ -111,7 +111,7 @@ def _rows(ours: dict[str, Any], bare: dict[str, Any], driven: dict[str, Any], qu
 
 def _mission(site: Site, robot: str, drives: int) -> Any:
     work = [{"command": "navigate", "params": {"place": PLACE}, "timeout_s": 600}] * drives
-    return actions.draft_mission(title="Round", site=site, robot=robot, steps=work, by=BY)
+    return drawing_up.draft_mission(title="Round", site=site, robot=robot, steps=work, by=BY)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Required, TypedDict
 from uuid import UUID
 
 from django.db import connection
@@ -24,18 +24,34 @@ LEAST_PRIORITY, MOST_PRIORITY = -100, 100
 DEPENDENCIES_LOCK = 7_301_114  # held while dependencies are checked and written: two edits must not close a circle
 
 
+class Plan(TypedDict, total=False):
+    """All that may be said about a mission to be. What each is by default: see `checked`."""
+
+    title: Required[str]
+    site: Required[Site | int]
+    steps: Required[list[dict[str, Any]]]
+    robot: Robot | str | None
+    priority: int
+    timeout_s: int | None
+    importance: str
+    not_before: datetime | None
+    expires_at: datetime | None
+    needs_approval: bool
+    offline_policy: str
+
+
 def checked(
     *,
     title: str,
     site: Site | int,
-    robot: Robot | str | None,
     steps: list[dict[str, Any]],
-    priority: int,
-    timeout_s: int | None,
-    importance: str,
-    not_before: datetime | None,
-    expires_at: datetime | None,
-    needs_approval: bool,
+    robot: Robot | str | None = None,
+    priority: int = 0,
+    timeout_s: int | None = None,
+    importance: str = Importance.NORMAL,
+    not_before: datetime | None = None,
+    expires_at: datetime | None = None,
+    needs_approval: bool = False,
     offline_policy: str = "",
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Columns and steps as they are stored. Raises `Refused` naming step and field.

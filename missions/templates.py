@@ -14,7 +14,7 @@ from fleet.history import AGGREGATES, Change, Origin
 from fleet.models import Robot, Site
 from fleet.refusals import Refused
 from missions import command_types, plans, step_policy
-from missions.actions import draft_mission
+from missions.drawing_up import draft_mission
 from missions.models import Importance, OriginKind, Template
 
 MAX_PARAMETERS = 20

@@ -12,7 +12,7 @@ from fleet.models import Brand, Robot, Site
 from fleet.people.actions import grant_access
 from fleet.robots import actions as fleet_actions
 from fleet.sites.actions import add_place, create_site
-from missions import actions
+from missions import actions, drawing_up
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
@@ -116,7 +116,7 @@ STEPS = [
 @pytest.fixture
 def mission(robot, supervisor) -> Mission:
     """Drawn up, three steps, not dispatched."""
-    pk = actions.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=by_user(supervisor))
+    pk = drawing_up.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=by_user(supervisor))
     return Mission.objects.get(pk=pk)
 
 

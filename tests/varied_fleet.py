@@ -13,7 +13,7 @@ from fleet.robots import actions as robots
 from fleet.robots import facts as words
 from fleet.robots import stopping
 from fleet.sites.actions import add_place, create_site
-from missions import actions, facts
+from missions import actions, drawing_up, facts
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import snapshots, translate
@@ -77,7 +77,7 @@ class Fleet:
             ledger.commit()
 
     def mission(self, title: str, robot_id: str | None = None, steps: list | None = None) -> UUID:
-        return actions.draft_mission(title=title, site=self.site, robot=robot_id, steps=steps or STEPS, by=ANA)
+        return drawing_up.draft_mission(title=title, site=self.site, robot=robot_id, steps=steps or STEPS, by=ANA)
 
     def tell(self, mission_id: UUID, *told: object, minutes: float = 0) -> None:
         at = self.ago(minutes)

@@ -8,9 +8,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fleet.refusals import Refused
-from missions import actions
+from missions import actions, drawing_up
 from missions.admin.bulk import MOST, Asked, Bulk, Chosen, Flow
 from missions.admin.mission_buttons import RANGE, number_of
+from missions.drawing_up import DrawnUp
 from missions.models import Mission
 from missions.wording import ending
 
@@ -47,8 +48,8 @@ def _priority(mission: Mission, asked: Asked) -> str:
 
 def _rerun(mission: Mission, asked: Asked) -> str:
     try:
-        actions.rerun_mission(mission.pk, by=asked.by, key=asked.key)
-    except actions.DrawnUp:
+        drawing_up.rerun_mission(mission.pk, by=asked.by, key=asked.key)
+    except DrawnUp:
         return "drawn up again already"
     return "drawn up again"
 

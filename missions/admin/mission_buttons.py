@@ -12,8 +12,9 @@ from fleet.admin.pages import Button, seen_version
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.refusals import Refused, in_words
-from missions import actions
+from missions import actions, drawing_up
 from missions.admin.once import key_of, say_again
+from missions.drawing_up import DrawnUp
 from missions.models import FINAL, Mission, State
 from missions.plans import LEAST_PRIORITY, MOST_PRIORITY
 from missions.wording import ending, is_open
@@ -96,18 +97,18 @@ def _priority(request: HttpRequest, mission: Mission) -> str:
 
 
 def _rerun(request: HttpRequest, mission: Mission) -> HttpResponse:
-    return _made(request, lambda by, key: actions.rerun_mission(mission.pk, by=by, key=key), "change")
+    return _made(request, lambda by, key: drawing_up.rerun_mission(mission.pk, by=by, key=key), "change")
 
 
 def _rerun_unfinished(request: HttpRequest, mission: Mission) -> HttpResponse:
     def make(by: Origin, key: str) -> UUID:
-        return actions.rerun_mission(mission.pk, by=by, unfinished=True, key=key)
+        return drawing_up.rerun_mission(mission.pk, by=by, unfinished=True, key=key)
 
     return _made(request, make, "change")
 
 
 def _clone(request: HttpRequest, mission: Mission) -> HttpResponse:
-    return _made(request, lambda by, key: actions.clone_mission(mission.pk, by=by, key=key), "edit")
+    return _made(request, lambda by, key: drawing_up.clone_mission(mission.pk, by=by, key=key), "edit")
 
 
 def _hand_over(request: HttpRequest, mission: Mission) -> HttpResponse | str:
@@ -123,7 +124,7 @@ def _made(request: HttpRequest, make: Callable[[Origin, str], UUID], page: str) 
     try:
         pk = make(by_user(request.user), key_of(request))
         messages.success(request, "This is the new mission. It moves nothing until it is run.")
-    except actions.DrawnUp as known:
+    except DrawnUp as known:
         pk = known.mission_id
         say_again(request)
     return redirect(f"admin:missions_mission_{page}", pk)

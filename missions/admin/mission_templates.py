@@ -13,10 +13,11 @@ from fleet.admin.pages import Button, PageAdmin, RetiredFilter
 from fleet.admin.timeline import timeline
 from fleet.history import by_user
 from fleet.refusals import Refused, to_field
-from missions import actions, templates
+from missions import templates
 from missions.admin.mission_buttons import again, run_now
 from missions.admin.once import key_of
 from missions.command_types import TYPES
+from missions.drawing_up import DrawnUp
 from missions.forms.choices import choices_for
 from missions.forms.templates import VALUE, UseForm, blank, bound, parameters_of, problems
 from missions.models import Template
@@ -137,7 +138,7 @@ class TemplateAdmin(PageAdmin):
         by, robot = by_user(request.user), form.cleaned_data["robot"] or None
         try:
             pk = templates.mission_of_template(row.pk, form.values(), by=by, robot=robot, key=key_of(request))
-        except actions.DrawnUp as known:
+        except DrawnUp as known:
             messages.info(request, again(request, known.mission_id, "_run" in request.POST))
             return redirect(reverse("admin:missions_mission_change", args=[known.mission_id]))
         more = run_now(request, pk) if "_run" in request.POST else "It moves nothing until it is run."

@@ -21,12 +21,13 @@ from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago
 from fleet.history import by_user
 from fleet.refusals import Refused
-from missions import actions
+from missions import drawing_up
 from missions.admin.mission_bulk import MISSIONS
 from missions.admin.mission_buttons import BUTTONS, again, run_now
 from missions.admin.mission_list import MissionList, ShownFilter, daily
 from missions.admin.mission_page import page_context
 from missions.admin.once import key_of
+from missions.drawing_up import DrawnUp
 from missions.forms.choices import choices_for
 from missions.forms.mission import blank, bound, check, filled_in, problems
 from missions.models import FINAL, Importance, Mission, Outcome, State, Step
@@ -166,15 +167,15 @@ class MissionAdmin(PageAdmin):
         if row is None:
             try:
                 pk, sentence = (
-                    actions.draft_mission(**said, by=by, key=key_of(request)),
+                    drawing_up.draft_mission(**said, by=by, key=key_of(request)),
                     f"“{said['title']}” is drawn up.",
                 )
-            except actions.DrawnUp as known:
+            except DrawnUp as known:
                 return known.mission_id, again(request, known.mission_id, run)
         else:
             if version is None:
                 raise Refused("This form is out of date: look at the mission again, then edit it.")
-            actions.edit_mission(row.pk, version=version, **said, by=by)
+            drawing_up.edit_mission(row.pk, version=version, **said, by=by)
             pk, sentence = row.pk, f"“{said['title']}” is changed."
         if run:
             return pk, f"{sentence} {run_now(request, pk)}".strip()

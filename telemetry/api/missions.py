@@ -15,7 +15,7 @@ from fleet.models import Event, Site
 from fleet.people.access import at_sites
 from fleet.people.tokens import by_token
 from fleet.refusals import Refused, named
-from missions import actions, step_policy
+from missions import actions, drawing_up, step_policy
 from missions.models import Mission, Outcome, State
 from missions.queue.waiting import why_waiting_all
 from missions.wording import mission_said
@@ -107,7 +107,7 @@ def _drawn_up(request: Any, body: schemas.MissionIn) -> dict[str, Any]:
     said = body.model_dump(exclude={"run", "steps"})
     steps = [step.model_dump(exclude_none=True) for step in body.steps]
     try:
-        pk = actions.draft_mission(**said, steps=steps, by=by_token(request.auth))
+        pk = drawing_up.draft_mission(**said, steps=steps, by=by_token(request.auth))
     except Refused as refused:
         field, reason = named(refused)
         raise Wrong(field or "body", reason) from refused
@@ -207,7 +207,7 @@ def rerun(request: Any, mission_id: UUID, body: schemas.Rerun | None = None) -> 
     found(request, Mission.objects.all(), mission_id, "mission")
 
     def make() -> tuple[int, dict[str, Any]]:
-        pk = actions.rerun_mission(mission_id, by=by_token(request.auth), unfinished=asked.unfinished)
+        pk = drawing_up.rerun_mission(mission_id, by=by_token(request.auth), unfinished=asked.unfinished)
         if asked.run:
             actions.queue_mission(pk, by=by_token(request.auth))
         return 201, detail(pk)

@@ -27,7 +27,8 @@ from fleet.robots.actions import enrol_robot, reinstate_robot, retire_robot
 from fleet.robots.credentials import issue_credential, robot_of_token
 from fleet.running.keys import write_private
 from fleet.sites.actions import add_place, create_site
-from missions.actions import draft_mission, queue_mission
+from missions.actions import queue_mission
+from missions.drawing_up import draft_mission
 from missions.models import QUEUED, RUNNING, Mission, State
 from telemetry.simulator import foreign_robots
 from telemetry.simulator.memory import MEMORIES, file_of

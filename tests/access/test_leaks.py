@@ -11,7 +11,7 @@ from fleet.history import by_user
 from fleet.robots import actions as fleet_actions
 from fleet.robots import stopping
 from fleet.sites import actions as site_actions
-from missions import actions
+from missions import drawing_up
 from missions.models import DeadLetter
 from tests.access import table
 from tests.access.test_who_may_what import ask
@@ -111,7 +111,7 @@ def test_no_page_becomes_different_when_something_happens_at_another_site(strang
     stopping.stop_robot("RB-ZEBRA-2", why="Zebra-why", by=by)
     steps = [{"command": "navigate", "params": {"place": "Zebra-more"}}]
     for robot in ("RB-ZEBRA-2", None):
-        actions.draft_mission(title="Zebra-more", site=strangers.site, robot=robot, steps=steps, by=by)
+        drawing_up.draft_mission(title="Zebra-more", site=strangers.site, robot=robot, steps=steps, by=by)
     user("Zebra-new", "supervisor", strangers.site)
     letter = DeadLetter.objects.get()
     DeadLetter.objects.create(

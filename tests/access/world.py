@@ -24,7 +24,7 @@ from fleet.robots import actions as fleet_actions
 from fleet.robots import credentials, stopping
 from fleet.sites import actions as site_actions
 from fleet.sites.maps import picture_of
-from missions import actions, templates
+from missions import drawing_up, templates
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.knocks import Stranger, record
 from telemetry.out import webhooks
@@ -117,7 +117,7 @@ def world(
     token = credentials.issue_credential("RB-ZEBRA", label="Zebra-credential", by=by)
     stopping.stop_robot("RB-ZEBRA", why="Zebra-reason", by=by)
     steps = [{"command": "navigate", "params": {"place": "Zebra-place"}}]
-    mission = actions.draft_mission(title="Zebra-mission", site=site, robot="RB-ZEBRA", steps=steps, by=by)
+    mission = drawing_up.draft_mission(title="Zebra-mission", site=site, robot="RB-ZEBRA", steps=steps, by=by)
     templates.save_template(name="Zebra-template", site=site, title="Zebra-title", steps=steps, by=by)
     DeadLetter.objects.create(
         direction="in", robot_id="RB-ZEBRA", msg_id=uuid4(), kind="Zebra-letter", body='{"Zebra": "body"}',
@@ -135,7 +135,7 @@ def world(
     Tally.objects.create(hour=timezone.now(), site=site, what="ended", detail="Zebra-detail", n=7)
     fleet_actions.enrol_robot(id="RB-OWN", name="Own robot", site=other_site, brand=brand, by=SYSTEM)
     own = [{"command": "navigate", "params": {"place": "Dock A"}}]
-    actions.draft_mission(title="Own mission", site=other_site, robot="RB-OWN", steps=own, by=SYSTEM)
+    drawing_up.draft_mission(title="Own mission", site=other_site, robot="RB-OWN", steps=own, by=SYSTEM)
     programs = {
         "program": issue_token(supervisor, label="Zebra-program", scopes=list(SCOPES), by=by),
         "other_program": issue_token(other_supervisor, label="Own program", scopes=list(SCOPES), by=by),

@@ -13,7 +13,7 @@ from django.utils import timezone
 from fleet.history import by_user
 from fleet.models import ApiRequest, Event
 from fleet.robots.actions import enrol_robot
-from missions import actions
+from missions import actions, drawing_up
 from missions.models import Mission
 from telemetry.api.following import Followers, followers
 from tests.actors import STEPS, SYSTEM
@@ -129,7 +129,7 @@ def test_five_clicks_at_once_make_one_mission(program, order):
 
 def draft(supervisor, robot, n):
     return [
-        str(actions.draft_mission(title=f"M{i}", site=robot.site, robot=robot, steps=DRIVE, by=by_user(supervisor)))
+        str(drawing_up.draft_mission(title=f"M{i}", site=robot.site, robot=robot, steps=DRIVE, by=by_user(supervisor)))
         for i in range(n)
     ]
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from fleet.models import Hold
 from fleet.robots import actions as robots
 from fleet.robots import stopping
-from missions import actions, facts
+from missions import actions, drawing_up, facts
 from tests import varied_fleet
 from tests.actors import STEPS, SYSTEM, tell, user
 
@@ -86,7 +86,7 @@ def test_live_facts_arrive_and_leave_the_card_alone(fleet, robot):
 def test_robots_and_missions_come_and_go(fleet, site, brand, robot):
     robots.enrol_robot(id="A.new_one-3", name="Newcomer", site=site, brand=brand, by=SYSTEM)
     expect(card(fleet, "A.new_one-3")).to_contain_text("Newcomer")
-    drafted = actions.draft_mission(title="Just drawn up", site=site, robot=robot, steps=STEPS, by=SYSTEM)
+    drafted = drawing_up.draft_mission(title="Just drawn up", site=site, robot=robot, steps=STEPS, by=SYSTEM)
     expect(fleet.locator(f"#mission-{drafted}")).to_contain_text("Just drawn up")
     robots.retire_robot("A.new_one-3", by=SYSTEM)
     expect(card(fleet, "A.new_one-3")).to_have_count(0)

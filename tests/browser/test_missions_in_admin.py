@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from fleet.history import by_user
 from fleet.robots import actions as robots
-from missions import actions
+from missions import actions, drawing_up
 from missions.facts import Accepted, Cancelled, Delivered, StepCompleted
 from missions.models import Mission, State
 from tests.actors import STEPS, tell
@@ -83,7 +83,7 @@ def test_fetch_from_dock_a_to_shelf_3_is_drawn_up_and_run(sign_in, supervisor, r
 
 def test_why_a_mission_waits_is_two_clicks_away(sign_in, supervisor, dispatched, robot):
     by = by_user(supervisor)
-    pk = actions.draft_mission(title="Mission M", site=robot.site_id, robot=robot, steps=STEPS, by=by)
+    pk = drawing_up.draft_mission(title="Mission M", site=robot.site_id, robot=robot, steps=STEPS, by=by)
     actions.queue_mission(pk, by=by)
     page = sign_in(supervisor)
     hand = Hand(page)
@@ -108,7 +108,7 @@ def test_many_are_cancelled_and_what_is_refused_says_why(sign_in, supervisor, di
     by = by_user(supervisor)
     tell(dispatched, Delivered(), Accepted(1))
     for title in ("One", "Two"):
-        actions.draft_mission(title=title, site=robot.site_id, robot=robot, steps=STEPS, by=by)
+        drawing_up.draft_mission(title=title, site=robot.site_id, robot=robot, steps=STEPS, by=by)
     page = sign_in(supervisor)
     page.set_default_timeout(10_000)
     page.goto(LIST)
@@ -184,8 +184,8 @@ def test_text_of_people_is_text_on_every_mission_page(sign_in, supervisor, admin
     robots.edit_robot(robot.pk, name=HOSTILE[:150], site=robot.site_id, brand=robot.brand_id, by=by)
     steps = [{"command": "pick", "params": {"place": "Dock A", "load": HOSTILE}}]
     more = {"site": robot.site_id, "steps": steps, "by": by}
-    first = actions.draft_mission(title=HOSTILE, robot="RB-001", **more)
-    second = actions.draft_mission(title="2" + HOSTILE, after=[first], **more)
+    first = drawing_up.draft_mission(title=HOSTILE, robot="RB-001", **more)
+    second = drawing_up.draft_mission(title="2" + HOSTILE, after=[first], **more)
     actions.cancel_mission(first, by=by, reason=HOSTILE)
     page = sign_in(supervisor)
     page.set_default_timeout(10_000)

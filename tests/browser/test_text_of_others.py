@@ -8,7 +8,7 @@ from fleet.brands.actions import edit_brand
 from fleet.models import Event
 from fleet.robots import stopping
 from fleet.sites.actions import add_place
-from missions import actions, facts
+from missions import actions, drawing_up, facts
 from tests import varied_fleet
 from tests.actors import SYSTEM, tell
 from tests.browser.test_live_page import Words, card, empty_live_redis, opened, rename  # noqa: F401
@@ -52,7 +52,7 @@ def test_it_is_shown_as_text_and_the_card_beside_it_goes_on(sign_in, supervisor,
     nobody_is_harmed()
 
     steps = [{"command": "navigate", "params": {"place": name}}, {"command": "wait", "params": {"seconds": 1}}]
-    pk = actions.draft_mission(title=name, site=site, robot=robot, steps=steps, by=SYSTEM)
+    pk = drawing_up.draft_mission(title=name, site=site, robot=robot, steps=steps, by=SYSTEM)
     actions.dispatch_mission(pk, by=SYSTEM)
     mission = actions.Mission.objects.get(pk=pk)
     row = page.locator(f"#mission-{pk}")

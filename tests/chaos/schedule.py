@@ -17,7 +17,7 @@ from django.db import connection
 from fleet.models import Hold, Robot
 from fleet.refusals import Refused
 from fleet.robots import stopping
-from missions import actions
+from missions import actions, drawing_up
 from missions.models import FINAL, Mission
 from telemetry import stream
 from tests.actors import SYSTEM
@@ -78,7 +78,7 @@ class Schedule:
                     for _ in range(chance.randint(1, 4))
                 ]  # fmt: skip
                 title = f"{self.seed} {robot} {n}"
-                pk = actions.draft_mission(title=title, site=self.site, robot=robot, steps=steps, by=SYSTEM)
+                pk = drawing_up.draft_mission(title=title, site=self.site, robot=robot, steps=steps, by=SYSTEM)
                 self.missions.append(pk)
                 self.planned[pk] = [oracle.Step(step["timeout_s"]) for step in steps]
         for mission in self.missions:

@@ -9,7 +9,7 @@ import redis.asyncio
 from django.conf import settings
 
 from fleet.robots import actions as fleet_actions
-from missions import actions
+from missions import actions, drawing_up
 from missions.models import Mission
 from telemetry import snapshots, stream
 from tests.actors import SYSTEM, online
@@ -24,7 +24,7 @@ def fleet_of(site, brand, count: int, steps: int) -> list[Mission]:
         fleet_actions.enrol_robot(id=robot, name=robot, site=site, brand=brand, by=SYSTEM)
         online(robot, at=datetime.now(UTC))
         work = [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 600}] * steps
-        pk = actions.draft_mission(title=f"Round {n}", site=site, robot=robot, steps=work, by=SYSTEM)
+        pk = drawing_up.draft_mission(title=f"Round {n}", site=site, robot=robot, steps=work, by=SYSTEM)
         actions.dispatch_mission(pk, by=SYSTEM)
         missions.append(Mission.objects.get(pk=pk))
     return missions

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from fleet.models import Event
-from missions import actions, invariants
+from missions import invariants, locked
 from missions.models import Mission
 from telemetry import stream
 from telemetry.models import ProcessedMessage, Watermark
@@ -32,7 +32,7 @@ def test_ten_thousand_buffered_messages_drain_in_bounds_and_no_deadline_fires_th
 ):
     left = datetime.now(UTC) - timedelta(seconds=DOWN_S)
     with monkeypatch.context() as past:
-        past.setattr(actions, "_now", lambda: left)
+        past.setattr(locked, "now", lambda: left)
         missions = fleet_of(site, brand, ROBOTS, STEPS)
     lives = [whole_life(mission, STEPS) for mission in missions]
     asyncio.run(store(lives, left))

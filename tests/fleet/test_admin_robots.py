@@ -13,6 +13,7 @@ from fleet.robots import actions, stopping
 from fleet.robots.credentials import robot_of_token
 from fleet.sites.actions import add_place
 from missions import actions as missions
+from missions import drawing_up
 from missions.models import Mission
 from telemetry.simulator.robot import Config
 from tests.actors import STEPS, SYSTEM, online
@@ -185,7 +186,7 @@ def test_what_waits_for_a_person_links_to_a_list_of_just_that(client, admin_pers
     by = by_user(admin_person)
     actions.set_maintenance("RB-001", why="wheel", by=by)
     stopping.stop_robot("RB-002", by=by)
-    missions.draft_mission(title="Ask", site=robot.site, steps=STEPS, needs_approval=True, by=by)
+    drawing_up.draft_mission(title="Ask", site=robot.site, steps=STEPS, needs_approval=True, by=by)
     client.force_login(admin_person)
     needs = {line.words: line.url for line in overview(admin_person)["needs"]}
 
@@ -208,7 +209,7 @@ def test_a_robot_list_asks_as_much_for_many_as_for_few(client, auditor, admin_pe
                 stopping.stop_robot(f"X{i}", by=by)
             else:
                 missions.dispatch_mission(
-                    missions.draft_mission(title="t", site=site, robot=f"X{i}", steps=STEPS, by=by), by=by
+                    drawing_up.draft_mission(title="t", site=site, robot=f"X{i}", steps=STEPS, by=by), by=by
                 )
 
     def asked() -> int:

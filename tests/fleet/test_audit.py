@@ -16,7 +16,7 @@ from fleet.models import Event
 from fleet.robots import actions as robots
 from fleet.robots import facts as words
 from fleet.robots import stopping
-from missions import actions, facts
+from missions import actions, drawing_up, facts
 from missions.ledger import Ledger
 from telemetry.models import ProcessedMessage
 from tests.actors import STEPS, SYSTEM, tell
@@ -134,7 +134,7 @@ def test_names_instead_of_ids_and_no_query_per_row(aborted, auditor, client, dja
     assert "Cancelled by a person" in text or "cancelled by a person" in text
     few = queries(client)
     for number in range(40):
-        actions.draft_mission(title=f"More {number}", site=aborted.site, robot=None, steps=STEPS, by=SYSTEM)
+        drawing_up.draft_mission(title=f"More {number}", site=aborted.site, robot=None, steps=STEPS, by=SYSTEM)
     assert queries(client) == few
 
 
@@ -220,7 +220,7 @@ def test_what_stays_empty_is_no_change(robot):
 
 
 def test_a_child_that_comes_changes_and_goes(mission, supervisor):
-    actions.edit_mission(
+    drawing_up.edit_mission(
         mission.pk, version=mission.version, title="Fetch", site=mission.site, robot=mission.robot, steps=STEPS[:1],
         by=by_user(supervisor),
     )  # fmt: skip

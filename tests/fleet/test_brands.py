@@ -9,8 +9,9 @@ from fleet.brands.actions import create_brand, edit_brand
 from fleet.models import Brand
 from fleet.ports import drivers
 from fleet.refusals import Refused
-from missions.actions import dispatch_mission, draft_mission
+from missions.actions import dispatch_mission
 from missions.command_types import TYPES
+from missions.drawing_up import draft_mission
 from missions.facts import Delivered
 from missions.models import Mission
 from missions.timings import offline_policy

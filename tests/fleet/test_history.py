@@ -157,7 +157,7 @@ def test_damage_behind_the_triggers_is_named(dispatched, damage, said):
 def test_edited_steps_shrink_and_grow(mission, supervisor):
     from fleet.history import by_user
     from fleet.refusals import Refused
-    from missions import actions as mission_actions
+    from missions import drawing_up as mission_actions
 
     wait = {"command": "wait", "params": {"seconds": 2}}
     common = {"title": "Fetch", "site": mission.site, "robot": mission.robot, "by": by_user(supervisor)}

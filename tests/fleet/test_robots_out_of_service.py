@@ -13,6 +13,7 @@ from fleet.refusals import Refused
 from fleet.robots import actions, stopping
 from fleet.robots.facts import Due, HoldBack
 from missions import actions as missions
+from missions import drawing_up
 from missions.ledger import Ledger
 from telemetry.worker.loop import GRACE_S
 from tests.actors import STEPS, SYSTEM
@@ -87,7 +88,7 @@ def test_a_stop_has_no_end_and_release_of_maintenance_leaves_the_stop(robot):
 
 def test_it_gets_no_new_work_and_says_why(robot, supervisor):
     actions.set_maintenance("RB-001", why="brakes", by=SYSTEM)
-    pk = missions.draft_mission(title="t", site=robot.site_id, robot=robot, steps=STEPS, by=by_user(supervisor))
+    pk = drawing_up.draft_mission(title="t", site=robot.site_id, robot=robot, steps=STEPS, by=by_user(supervisor))
     with pytest.raises(Refused, match="brakes"):
         missions.dispatch_mission(pk, by=by_user(supervisor))
 

@@ -17,6 +17,7 @@ from fleet.sites import maps
 from fleet.sites.drawing import corners, drawing
 from fleet.sites.maps import picture_of
 from missions import actions as missions
+from missions import drawing_up
 from tests.actors import STEPS, SYSTEM
 from tests.fleet.pictures import png
 
@@ -99,7 +100,7 @@ def test_a_place_that_an_open_mission_names_stays(client, admin_person, supervis
     assert not Place.objects.filter(site=site, name="Dock A").exists()
     assert Event.objects.latest("id").kind == "site.place_removed"
     with pytest.raises(Refused):
-        missions.draft_mission(title="t", site=site, robot=None, steps=STEPS, by=SYSTEM)
+        drawing_up.draft_mission(title="t", site=site, robot=None, steps=STEPS, by=SYSTEM)
 
 
 # maps

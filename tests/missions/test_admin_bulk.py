@@ -5,7 +5,7 @@ import pytest
 from fleet.history import by_user
 from fleet.models import Event
 from fleet.refusals import Refused
-from missions import actions, facts
+from missions import actions, drawing_up, facts
 from missions.admin.bulk import BULK
 from missions.models import Mission, State
 from tests.actors import STEPS, tell
@@ -15,7 +15,7 @@ LIST = "/admin/missions/mission/"
 
 
 def draw(robot, person, title: str, **more) -> Mission:
-    pk = actions.draft_mission(title=title, site=robot.site_id, robot=robot, steps=STEPS, by=by_user(person), **more)
+    pk = drawing_up.draft_mission(title=title, site=robot.site_id, robot=robot, steps=STEPS, by=by_user(person), **more)
     return Mission.objects.get(pk=pk)
 
 

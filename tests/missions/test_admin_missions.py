@@ -14,7 +14,7 @@ from fleet.models import Event, Robot
 from fleet.refusals import MOVED_ON
 from fleet.robots.stopping import stop_robot
 from fleet.sites.actions import add_place, rename_site
-from missions import actions, facts
+from missions import actions, drawing_up, facts
 from missions.ledger import Ledger
 from missions.models import DeadLetter, Mission, State
 from telemetry import translate
@@ -160,7 +160,7 @@ def test_hostile_text_is_text_everywhere(client, supervisor, admin_person, site,
     add_place(site, name=HOSTILE, x=0, y=0, by=SYSTEM)
     by = by_user(admin_person)
     robots.edit_robot(robot.pk, name=HOSTILE, site=site, brand=brand, by=by)
-    pk = actions.draft_mission(
+    pk = drawing_up.draft_mission(
         title=HOSTILE, site=site, robot=robot, by=by, steps=[{"command": "navigate", "params": {"place": HOSTILE}}]
     )
     actions.dispatch_mission(pk, by=by)
@@ -214,7 +214,7 @@ def test_an_unconfirmed_stop_is_never_plain_aborted(client, auditor, dispatched,
 
 def draw(robot: Robot, person, count: int) -> None:
     for i in range(count):
-        actions.draft_mission(title=f"Round {i}", site=robot.site_id, robot=robot, steps=STEPS, by=by_user(person))
+        drawing_up.draft_mission(title=f"Round {i}", site=robot.site_id, robot=robot, steps=STEPS, by=by_user(person))
 
 
 def test_the_list_asks_as_much_for_200_rows_as_for_5(client, supervisor, robot, other_robot):
@@ -278,7 +278,7 @@ def test_the_daily_filters_count_what_they_show(client, supervisor, robot, other
     by = by_user(supervisor)
 
     def make(title, **more):
-        return actions.draft_mission(title=title, site=robot.site_id, steps=STEPS, by=by, **more)
+        return drawing_up.draft_mission(title=title, site=robot.site_id, steps=STEPS, by=by, **more)
 
     actions.queue_mission(make("runs", robot=robot), by=by)
     actions.queue_mission(make("waits", robot=robot), by=by)
@@ -300,7 +300,7 @@ def test_the_daily_filters_count_what_they_show(client, supervisor, robot, other
 
 def test_the_page_says_what_it_was_made_from_and_what_waits_for_it(client, supervisor, mission, robot):
     by = by_user(supervisor)
-    later = actions.draft_mission(title="Later", site=robot.site_id, steps=STEPS, by=by, after=[mission.pk])
+    later = drawing_up.draft_mission(title="Later", site=robot.site_id, steps=STEPS, by=by, after=[mission.pk])
     actions.cancel_mission(mission.pk, by=by)
     client.force_login(supervisor)
     answer = client.post(page(mission, "rerun"), follow=True)
@@ -348,7 +348,7 @@ def test_an_open_page_hears_of_a_new_reason_to_wait(client, supervisor, mission,
 
 
 def test_an_author_is_not_offered_to_approve(client, supervisor, admin_person, robot):
-    pk = actions.draft_mission(
+    pk = drawing_up.draft_mission(
         title="Move", site=robot.site_id, steps=STEPS, by=by_user(supervisor), needs_approval=True
     )
     for person, offered in ((supervisor, False), (admin_person, True)):
@@ -359,7 +359,7 @@ def test_an_author_is_not_offered_to_approve(client, supervisor, admin_person, r
 
 def test_the_start_page_counts_as_the_list_does(client, supervisor, dispatched, robot):
     actions.queue_mission(
-        actions.draft_mission(title="Waits", site=robot.site_id, robot=robot, steps=STEPS, by=by_user(supervisor)),
+        drawing_up.draft_mission(title="Waits", site=robot.site_id, robot=robot, steps=STEPS, by=by_user(supervisor)),
         by=by_user(supervisor),
     )
     client.force_login(supervisor)

@@ -9,7 +9,7 @@ from fleet.commit import Conflict
 from fleet.history import by_user
 from fleet.models import Command, Event
 from fleet.refusals import Refused
-from missions import actions, ledger
+from missions import actions, drawing_up, ledger, locked
 from missions.facts import Accepted, Delivered
 from missions.models import Mission
 from tests.actors import tell
@@ -70,7 +70,7 @@ def test_two_cancels_one_command(dispatched, supervisor, admin_person, meet, _ro
 
 
 def test_one_robot_two_missions_one_dispatch(mission, supervisor, admin_person, meet):
-    rival = actions.draft_mission(
+    rival = drawing_up.draft_mission(
         title="Rival", site=mission.site, robot=mission.robot, by=by_user(supervisor),
         steps=[{"command": "wait", "params": {"seconds": 1}}],
     )  # fmt: skip
@@ -110,7 +110,7 @@ def test_claim_of_the_link_against_cancel(dispatched, supervisor):
     assert (claimed, said) in {(1, "stopping"), (0, "aborted")}
 
 
-@pytest.mark.parametrize(("lost", "outcome"), [(actions.TRIES - 1, "stopping"), (actions.TRIES, "Conflict")])
+@pytest.mark.parametrize(("lost", "outcome"), [(locked.TRIES - 1, "stopping"), (locked.TRIES, "Conflict")])
 def test_a_lost_race_is_run_again_and_not_for_ever(dispatched, supervisor, monkeypatch, lost, outcome):
     tell(dispatched, Delivered(), Accepted(1))
     races = iter(range(lost))

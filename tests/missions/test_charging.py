@@ -11,7 +11,7 @@ from fleet.brands.actions import edit_brand
 from fleet.models import Robot
 from fleet.ports import live
 from fleet.ports.live import Facts
-from missions import actions, charging
+from missions import actions, charging, drawing_up
 from missions.charging import Charger, Run, needs_charge, runs
 from missions.models import Mission
 from missions.queue.reasons import RobotFacts
@@ -119,7 +119,7 @@ def test_without_a_policy_nobody_asks_for_anything(low, django_assert_num_querie
 def test_peoples_missions_wait_for_the_charger_too(low, other_robot, site):
     send()
     steps = [{"command": "charge", "params": {"place": "Charger 1"}}]
-    pk = actions.draft_mission(title="By hand", site=site, robot="RB-002", steps=steps, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="By hand", site=site, robot="RB-002", steps=steps, by=SYSTEM)
     assert actions.queue_mission(pk, by=SYSTEM) == "waits: Charger 1 is taken by “Charge at Charger 1”"
     actions.cancel_mission(Mission.objects.get(created_by="charge policy").pk, by=SYSTEM)
     assert actions.queue_mission(pk, by=SYSTEM) == "dispatched to Bruno"

@@ -9,7 +9,7 @@ from fleet.history import by_user
 from fleet.models import Alert, Command, Event
 from fleet.refusals import Refused
 from fleet.robots.stopping import stop_robot
-from missions import actions, handing_over
+from missions import actions, drawing_up, handing_over
 from missions.facts import Accepted, Cancelled, Delivered, Due, Finished, RobotLost, StepCompleted, StepFailed
 from missions.models import Mission, OriginKind
 from missions.queue.waiting import why_waiting
@@ -50,7 +50,7 @@ def test_the_robot_is_stopped_first_and_the_rest_goes_on_elsewhere(running, supe
 def test_what_was_skipped_is_not_done_by_the_next_one_either(robot, supervisor):
     go = {"command": "navigate", "params": {"place": "Dock A"}}
     steps = [go | {"failure_then": "skip"}, go | {"timeout_s": 77}]
-    pk = actions.draft_mission(title="Round", site=robot.site, robot=robot, steps=steps, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="Round", site=robot.site, robot=robot, steps=steps, by=SYSTEM)
     actions.dispatch_mission(pk, by=SYSTEM)
     tell(get(pk), Delivered(), Accepted(1), StepFailed(1, 1, 1, "blocked"))
     actions.hand_over_mission(pk, by=by_user(supervisor))
@@ -65,7 +65,7 @@ def test_it_goes_to_any_robot_but_the_one_that_had_it(running, supervisor, other
     tell(running, Cancelled(1))
     [pk] = carry_out()
     assert "Ella had it before" in why_waiting(get(pk)) and "on hold" in why_waiting(get(pk))
-    assert actions.queue_mission(actions.clone_mission(pk, by=SYSTEM), by=SYSTEM) == "dispatched to Ella"
+    assert actions.queue_mission(drawing_up.clone_mission(pk, by=SYSTEM), by=SYSTEM) == "dispatched to Ella"
 
 
 def test_what_never_left_goes_on_at_once(dispatched, supervisor):
@@ -120,7 +120,7 @@ def test_nothing_left_is_said_and_makes_nothing(running, supervisor):
 
 def test_what_was_approved_needs_no_second_approval(robot, supervisor, admin_person):
     steps = [{"command": "navigate", "params": {"place": "Dock A"}}]
-    pk = actions.draft_mission(
+    pk = drawing_up.draft_mission(
         title="Heavy", site=robot.site, robot=robot, steps=steps, by=by_user(supervisor), needs_approval=True
     )
     actions.approve_mission(pk, by=by_user(admin_person))
@@ -182,7 +182,7 @@ def test_the_proposal_is_an_alert_with_one_button(client, lost, supervisor):
 
 
 def test_whoever_comes_after_it_comes_after_what_goes_on_with_it(worker_queue, running, supervisor, other_robot):
-    after = actions.draft_mission(
+    after = drawing_up.draft_mission(
         title="Next", site=running.site, robot=other_robot, steps=[{"command": "wait", "params": {"seconds": 1}}],
         by=SYSTEM, after=[running.pk],
     )  # fmt: skip
@@ -200,7 +200,7 @@ def test_a_worker_that_does_not_hand_it_over_itself_leaves_alone_what_comes_afte
     running, supervisor, other_robot, worker_queue
 ):
     """Its robot belongs to another worker, which has not come to it yet."""
-    after = actions.draft_mission(
+    after = drawing_up.draft_mission(
         title="Then", site=other_robot.site, robot=other_robot, steps=STEPS[:1], by=SYSTEM, after=[running.pk]
     )
     actions.queue_mission(after, by=SYSTEM)

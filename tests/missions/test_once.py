@@ -8,7 +8,8 @@ from django.test import Client
 
 from fleet.history import by_user
 from fleet.models import Event
-from missions import actions, templates
+from missions import actions, drawing_up, templates
+from missions.drawing_up import DrawnUp
 from missions.models import Mission
 from tests.missions.test_at_the_same_time import together
 
@@ -74,11 +75,11 @@ def test_five_reruns_of_many_make_one_each(mission, supervisor):
 def test_all_steps_and_those_that_are_left_are_two_wishes(mission, supervisor):
     by = by_user(supervisor)
     actions.cancel_mission(mission.pk, by=by)
-    one = actions.rerun_mission(mission.pk, by=by, key="k")
-    other = actions.rerun_mission(mission.pk, by=by, key="k", unfinished=True)
+    one = drawing_up.rerun_mission(mission.pk, by=by, key="k")
+    other = drawing_up.rerun_mission(mission.pk, by=by, key="k", unfinished=True)
     assert one != other
-    with pytest.raises(actions.DrawnUp) as known:
-        actions.rerun_mission(mission.pk, by=by, key="k")
+    with pytest.raises(DrawnUp) as known:
+        drawing_up.rerun_mission(mission.pk, by=by, key="k")
     assert known.value.mission_id == one
 
 
@@ -149,8 +150,8 @@ def test_the_key_is_the_missions_own_id_so_nothing_else_has_to_be_kept(robot, su
         by_user(supervisor),
         {"title": "Fetch", "site": robot.site, "steps": [{"command": "wait", "params": {"seconds": 1}}]},
     )
-    first = actions.draft_mission(**said, by=by, key="one wish")
-    results = together(*[lambda: actions.draft_mission(**said, by=by, key="one wish")] * 4)
+    first = drawing_up.draft_mission(**said, by=by, key="one wish")
+    results = together(*[lambda: drawing_up.draft_mission(**said, by=by, key="one wish")] * 4)
     assert {r.mission_id for r in results} == {first}
     assert connection.in_atomic_block is False and Mission.objects.count() == 1
 
@@ -158,13 +159,13 @@ def test_the_key_is_the_missions_own_id_so_nothing_else_has_to_be_kept(robot, su
 def test_bulk_approve_refuses_what_was_changed_since_the_question(client, mission, supervisor, admin_person):
     """Who approves has read this version, not the next."""
     said = {"title": "Fetch", "site": mission.site_id, "steps": [{"command": "wait", "params": {"seconds": 1}}]}
-    pk = actions.draft_mission(**said, needs_approval=True, by=by_user(supervisor))
+    pk = drawing_up.draft_mission(**said, needs_approval=True, by=by_user(supervisor))
     client.force_login(admin_person)
     asked = client.post("/admin/missions/mission/", {"action": "approve", "_selected_action": pk}).content.decode()
     seen = re.search(r'name="seen" value="([^"]*)"', asked)[1]
     assert seen.split() == [f"{pk}:1"]
     confirm = {"action": "approve", "_selected_action": pk, "confirmed": "1", "seen": seen}
-    actions.edit_mission(
+    drawing_up.edit_mission(
         pk, **said | {"title": "Something else"}, needs_approval=True, version=1, by=by_user(supervisor)
     )
     report = client.post("/admin/missions/mission/", confirm, follow=True).content.decode()

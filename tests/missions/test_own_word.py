@@ -10,7 +10,8 @@ from fleet.models import Robot
 from fleet.refusals import Refused
 from fleet.robots import abilities, actions
 from fleet.robots.facts import Offers
-from missions.actions import dispatch_mission, draft_mission, queue_mission
+from missions.actions import dispatch_mission, queue_mission
+from missions.drawing_up import draft_mission
 from missions.forms.choices import choices_for
 from missions.ledger import Ledger
 from missions.models import Mission

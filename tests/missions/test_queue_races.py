@@ -9,7 +9,7 @@ from django.utils import timezone
 from fleet.commit import Conflict
 from fleet.refusals import Refused
 from fleet.robots.stopping import stop_robot
-from missions import actions
+from missions import actions, drawing_up
 from missions.models import Mission
 from missions.queue.dispatching import carry_out, decisions
 from tests.actors import SYSTEM
@@ -22,7 +22,7 @@ WAIT = [{"command": "wait", "params": {"seconds": 1}}]
 def waiting(site, robot="RB-001", **over):
     """In the queue, though its robot could take it."""
     said = {"title": "Wait", "site": site, "steps": WAIT, "robot": robot, "by": SYSTEM}
-    pk = actions.draft_mission(**said | over)
+    pk = drawing_up.draft_mission(**said | over)
     real, actions._dispatch_if_its_turn = actions._dispatch_if_its_turn, lambda *_: None
     try:
         actions.queue_mission(pk, by=SYSTEM)
@@ -54,7 +54,7 @@ def test_two_workers_one_dispatch(site, robot, meet, _round):  # noqa: F811
 @pytest.mark.parametrize("_round", range(3))
 def test_a_worker_against_a_person_who_takes_the_robot_for_another(site, robot, meet, _round):  # noqa: F811
     waiting(site)
-    other = actions.draft_mission(title="Now", site=site, robot="RB-001", steps=WAIT, by=SYSTEM)
+    other = drawing_up.draft_mission(title="Now", site=site, robot="RB-001", steps=WAIT, by=SYSTEM)
     meet()
     done, said = together(work, lambda: actions.dispatch_mission(other, by=SYSTEM))
     assert (len(done) == 1) == isinstance(said, Refused)
@@ -93,7 +93,7 @@ def test_two_missions_without_a_robot_and_one_robot(site, robot, _round):
 
 @pytest.mark.parametrize("_round", range(3))
 def test_run_twice_at_once(site, robot, _round):
-    pk = actions.draft_mission(title="Wait", site=site, robot="RB-001", steps=WAIT, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="Wait", site=site, robot="RB-001", steps=WAIT, by=SYSTEM)
     results = together(lambda: actions.queue_mission(pk, by=SYSTEM), lambda: actions.queue_mission(pk, by=SYSTEM))
     assert "dispatched to Ella" in results
     assert all(isinstance(r, str | Refused) for r in results), results
@@ -102,10 +102,12 @@ def test_run_twice_at_once(site, robot, _round):
 
 @pytest.mark.parametrize("_round", range(3))
 def test_two_edits_do_not_close_a_circle(site, robot, _round):
-    a, b = (actions.draft_mission(title=t, site=site, steps=WAIT, by=SYSTEM) for t in "AB")
+    a, b = (drawing_up.draft_mission(title=t, site=site, steps=WAIT, by=SYSTEM) for t in "AB")
 
     def after(pk, other):
-        return lambda: actions.edit_mission(pk, title="X", site=site, steps=WAIT, by=SYSTEM, version=1, after=[other])
+        return lambda: drawing_up.edit_mission(
+            pk, title="X", site=site, steps=WAIT, by=SYSTEM, version=1, after=[other]
+        )
 
     results = together(after(a, b), after(b, a))
     assert sorted(map(type, results), key=str) == sorted([type(None), Refused], key=str)

@@ -13,7 +13,7 @@ from fleet.people.tokens import by_token, issue_token
 from fleet.refusals import Refused
 from fleet.robots.actions import enrol_robot, set_maintenance
 from fleet.robots.stopping import stop_robot
-from missions import actions
+from missions import actions, drawing_up
 from missions.facts import Accepted, Cancel, Cancelled, Delivered, Finished, StepCompleted, StepFailed
 from missions.ledger import Ledger
 from missions.models import Mission
@@ -25,7 +25,7 @@ WAIT = [{"command": "wait", "params": {"seconds": 1}}]
 
 
 def draw_up(site, **over):
-    return actions.draft_mission(**{"title": "Wait", "site": site, "steps": WAIT, "by": SYSTEM} | over)
+    return drawing_up.draft_mission(**{"title": "Wait", "site": site, "steps": WAIT, "by": SYSTEM} | over)
 
 
 def get(pk) -> Mission:
@@ -41,7 +41,7 @@ def kinds(pk) -> list[str]:
 
 def edit(pk, site, version, **over):
     said = {"title": "Wait", "site": site, "steps": WAIT, "by": SYSTEM, "version": version}
-    actions.edit_mission(pk, **said | over)
+    drawing_up.edit_mission(pk, **said | over)
 
 
 def test_run_dispatches_at_once_when_it_can(mission, supervisor):
@@ -69,7 +69,7 @@ def test_one_that_names_no_robot_gets_one_and_says_why(site, robot, other_robot,
     chosen = Event.objects.get(kind="mission.robot_chosen")
     assert '"refused":{"RB-001":"Ella is on hold. Stopped by test"}' in chosen.data
     assert "Bruno: the only one that can now; Ella is on hold" in chosen.data
-    again = actions.rerun_mission(ended(pk), by=SYSTEM)
+    again = drawing_up.rerun_mission(ended(pk), by=SYSTEM)
     assert get(again).robot_id is None  # nobody had named one
 
 
@@ -172,11 +172,11 @@ def test_what_began_is_not_reordered_or_withdrawn(dispatched):
 
 def test_rerun_of_all_and_of_what_was_not_done(dispatched, site):
     with pytest.raises(Refused, match="has not ended"):
-        actions.rerun_mission(dispatched.pk, by=SYSTEM)
+        drawing_up.rerun_mission(dispatched.pk, by=SYSTEM)
     tell(dispatched, Delivered(), Accepted(1), StepCompleted(1, 1, 1), StepFailed(1, 2, 1, "dropped"), Cancelled(1))
     assert get(dispatched.pk).state == "aborted"
-    whole = get(actions.rerun_mission(dispatched.pk, by=SYSTEM))
-    rest = get(actions.rerun_mission(dispatched.pk, by=SYSTEM, unfinished=True))
+    whole = get(drawing_up.rerun_mission(dispatched.pk, by=SYSTEM))
+    rest = get(drawing_up.rerun_mission(dispatched.pk, by=SYSTEM, unfinished=True))
     assert [s.command for s in whole.steps.all()] == ["navigate", "pick", "drop"]
     assert [(s.number, s.command) for s in rest.steps.all()] == [(1, "pick"), (2, "drop")]
     assert (rest.origin, rest.origin_kind, rest.state, rest.robot_id) == (dispatched.pk, "rerun", "pending", "RB-001")
@@ -187,11 +187,11 @@ def test_nothing_unfinished_is_nothing_to_rerun(site, robot):
     pk = draw_up(site, robot="RB-001")
     actions.queue_mission(pk, by=SYSTEM)
     with pytest.raises(Refused, match="Every step was completed"):
-        actions.rerun_mission(ended(pk), by=SYSTEM, unfinished=True)
+        drawing_up.rerun_mission(ended(pk), by=SYSTEM, unfinished=True)
 
 
 def test_a_clone_of_anything(mission):
-    clone = get(actions.clone_mission(mission.pk, by=SYSTEM))
+    clone = get(drawing_up.clone_mission(mission.pk, by=SYSTEM))
     assert (clone.origin, clone.origin_kind, clone.title) == (mission.pk, "clone", "Fetch")
     assert list(clone.steps.values_list("command", "params")) == list(mission.steps.values_list("command", "params"))
 
@@ -297,7 +297,7 @@ def test_a_hold_says_until_when(mission):
 def test_nobody_approves_what_a_token_of_theirs_drew_up(site, robot, supervisor, admin_person):
     issue_token(supervisor, label="wms", scopes=["missions:write"], by=SYSTEM)
     by = by_token(ApiToken.objects.get(person=supervisor.pk))
-    pk = actions.draft_mission(title="Fetch", site=site, steps=STEPS, needs_approval=True, by=by)
+    pk = drawing_up.draft_mission(title="Fetch", site=site, steps=STEPS, needs_approval=True, by=by)
     with pytest.raises(Refused, match="drew up or edited themselves"):
         actions.approve_mission(pk, by=by_user(supervisor))
     actions.approve_mission(pk, by=by_user(admin_person))

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from fleet.refusals import Refused
-from missions import actions, step_policy
+from missions import actions, drawing_up, step_policy
 from missions.command_types import TYPES
 from missions.facts import Accepted, Answered, Cancelled, Due, Finished, StepCompleted, StepFailed, StepStarted
 from missions.models import Mission, Step
@@ -199,12 +199,12 @@ def test_a_deadline_that_has_moved_is_nothing(kind):
 
 def draw_up(robot, **policy):
     steps = [{**STEPS[0], **policy}]
-    pk = actions.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=steps, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=steps, by=SYSTEM)
     return Mission.objects.get(pk=pk)
 
 
 def test_what_is_not_said_is_the_command_types(robot):
-    pk = actions.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=SYSTEM)
     for row in Step.objects.filter(mission=pk):
         known = TYPES[row.command]
         assert (
@@ -225,12 +225,12 @@ def test_what_is_said_is_kept_by_edit_and_rerun(robot):
               "timeout_then": "skip", "failure_then": "skip"}  # fmt: skip
     mission = draw_up(robot, **policy)
     assert step_policy.of(mission.steps.get()) == policy
-    actions.edit_mission(
+    drawing_up.edit_mission(
         mission.pk, title="Fetch", site=robot.site, robot=robot, by=SYSTEM, version=1,
         steps=[{**STEPS[0], **policy, "failure_retries": 0}], offline_policy="wait",
     )  # fmt: skip
     actions.cancel_mission(mission.pk, by=SYSTEM)
-    again = Mission.objects.get(pk=actions.rerun_mission(mission.pk, by=SYSTEM))
+    again = Mission.objects.get(pk=drawing_up.rerun_mission(mission.pk, by=SYSTEM))
     assert step_policy.of(again.steps.get()) == policy | {"failure_retries": 0}
     assert again.offline_policy == "wait"
 

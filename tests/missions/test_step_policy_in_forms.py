@@ -5,8 +5,8 @@ import json
 import pytest
 
 from fleet.brands.actions import edit_brand
-from missions.actions import clone_mission, draft_mission
 from missions.command_types import TYPES
+from missions.drawing_up import clone_mission, draft_mission
 from missions.models import Mission, Template
 from missions.step_policy import COLUMNS
 from missions.step_wording import policy_words

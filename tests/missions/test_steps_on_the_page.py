@@ -7,7 +7,7 @@ import pytest
 
 from fleet.brands.actions import edit_brand
 from fleet.history import by_user
-from missions import actions
+from missions import actions, drawing_up
 from missions.admin.due_rows import due_rows
 from missions.admin.step_rows import standing_still, step_rows
 from missions.facts import Accepted, Cancelled, Due, Finished, StepCompleted
@@ -100,7 +100,7 @@ def test_what_the_robot_said_too_late_is_on_the_page(client, supervisor, dispatc
 def test_what_was_taken_as_done_says_why_there_and_in_the_history(client, supervisor, robot, brand):
     edit_brand(brand.pk, strict_sequence=True, by=SYSTEM)
     drives = [{"command": "navigate", "params": {"place": "Dock A"}}] * 3
-    pk = actions.draft_mission(title="Round", site=robot.site, robot=robot, steps=drives, by=by_user(supervisor))
+    pk = drawing_up.draft_mission(title="Round", site=robot.site, robot=robot, steps=drives, by=by_user(supervisor))
     actions.dispatch_mission(pk, by=by_user(supervisor))
     mission = Mission.objects.get(pk=pk)
     tell(mission, Accepted(1), StepCompleted(1, 2, 1))

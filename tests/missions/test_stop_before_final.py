@@ -7,7 +7,7 @@ import pytest
 from fleet.history import by_user, sentence
 from fleet.models import Command, Event, Hold
 from fleet.refusals import Refused
-from missions import actions
+from missions import actions, drawing_up
 from missions.deadlines import deadlines
 from missions.facts import (
     Accepted,
@@ -249,7 +249,7 @@ def test_robot_gone_for_good_ends_the_mission_and_holds_the_robot(running):
 def test_held_robot_gets_no_new_mission(running, supervisor):
     cancel(running, supervisor)
     tell(running, Due("stop"), at=again(running).stop_requested_at + timedelta(seconds=20))
-    pk = actions.draft_mission(
+    pk = drawing_up.draft_mission(
         title="Next", site=running.site, robot=running.robot, by=by_user(supervisor),
         steps=[{"command": "wait", "params": {"seconds": 1}}],
     )  # fmt: skip

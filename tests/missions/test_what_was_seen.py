@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.refusals import Refused
-from missions import actions
+from missions import actions, drawing_up
 from missions.facts import Accepted
 from missions.models import Mission
 from tests.actors import STEPS, SYSTEM, tell
@@ -14,7 +14,7 @@ def _dispatch(mission: Mission, version: int) -> None:
 
 
 def _edit(mission: Mission, version: int) -> None:
-    actions.edit_mission(
+    drawing_up.edit_mission(
         mission.pk, title="Mine", site=mission.site, robot=mission.robot, steps=STEPS, by=SYSTEM, version=version
     )
 

@@ -14,7 +14,7 @@ from fleet.brands.actions import create_brand
 from fleet.models import Event, Hold, Robot, Site
 from fleet.robots import actions as fleet_actions
 from fleet.robots import stopping
-from missions import actions, invariants
+from missions import actions, drawing_up, invariants
 from missions.models import FINAL, DeadLetter, Mission
 from telemetry import snapshots
 from telemetry.simulator import foreign_robots
@@ -80,7 +80,7 @@ class Peer:
         self.hall, self.id, self.process = hall, robot_id, process
 
     def give(self, title: str, steps: list[dict[str, Any]]) -> UUID:
-        pk = actions.draft_mission(title=title, site=self.hall.site, robot=self.id, steps=steps, by=SYSTEM)
+        pk = drawing_up.draft_mission(title=title, site=self.hall.site, robot=self.id, steps=steps, by=SYSTEM)
         actions.queue_mission(pk, by=SYSTEM)
         self.hall.missions.append(pk)
         return pk

@@ -16,7 +16,7 @@ from fleet.models import Event, Robot
 from fleet.robots import actions as fleet_actions
 from fleet.robots import credentials
 from fleet.running.tether import tied
-from missions import actions
+from missions import actions, drawing_up
 from missions.models import FINAL, Mission
 from telemetry import snapshots
 from telemetry.simulator import foreign_robots
@@ -116,7 +116,7 @@ def test_they_come_back_and_lose_no_mission(hall, native_robots, foreign_hundred
 
 def draft(hall: Hall, robot: str) -> UUID:
     steps = [drive(PLACES[n % 2 - 1][0]) for n in range(LEGS[robot[0]])]
-    pk = actions.draft_mission(title="There and back", site=hall.site, robot=robot, steps=steps, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="There and back", site=hall.site, robot=robot, steps=steps, by=SYSTEM)
     hall.missions.append(pk)
     return pk
 

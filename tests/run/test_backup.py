@@ -26,7 +26,7 @@ from django.utils import timezone
 from fleet.backups import backup, restore
 from fleet.models import Event, Outbox, Robot
 from fleet.robots import credentials, stopping
-from missions import actions as mission_actions
+from missions import drawing_up as mission_actions
 from missions.models import Mission
 from telemetry import generation
 from telemetry.gateways.rows import open_session

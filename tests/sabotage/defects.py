@@ -89,7 +89,7 @@ DEFECTS = (
         "tests/telemetry/test_effects.py::test_a_robot_that_never_confirms_a_stop_gets_no_new_work",
     ),
     one(
-        "version not checked", "missions/actions.py",
+        "version not checked", "missions/locked.py",
         "if version is not None and version != change.row.version:", "if False:",
         "tests/missions/test_what_was_seen.py::test_what_was_decided_on_an_older_version_does_nothing[dispatch]",
     ),

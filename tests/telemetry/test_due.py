@@ -8,7 +8,7 @@ from django.utils import timezone
 from fleet.models import Command, Event, Robot
 from fleet.robots import actions as robots
 from fleet.robots import stopping
-from missions import actions
+from missions import actions, drawing_up
 from missions.models import Mission
 from telemetry import stream, translate
 from telemetry.models import Partition
@@ -222,7 +222,7 @@ def test_a_time_that_people_name_comes_when_the_clock_says_so(robot, dispatched)
     """It is not counted from anything that the jump could have cut short."""
     ends = timezone.now() + timedelta(minutes=30)
     steps = [{"command": "navigate", "params": {"place": "Dock A"}}]
-    pk = actions.draft_mission(title="Soon", site=robot.site, steps=steps, expires_at=ends, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="Soon", site=robot.site, steps=steps, expires_at=ends, by=SYSTEM)
     postponed = Postponed()
     postponed.jumped(3600)
     assert postponed.resting([pk, dispatched.pk], ends) == {dispatched.pk}
@@ -232,7 +232,7 @@ def test_a_time_that_people_name_comes_when_the_clock_says_so(robot, dispatched)
 def close(worker, clock, robot):
     """A mission whose step is due a second before the whole of it."""
     steps = [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 60}]
-    pk = actions.draft_mission(title="Short", site=robot.site, robot=robot, steps=steps, timeout_s=61, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="Short", site=robot.site, robot=robot, steps=steps, timeout_s=61, by=SYSTEM)
     actions.dispatch_mission(pk, by=SYSTEM)
     say(message(P, "mission.accepted", mission=Mission.objects.get(pk=pk)))
     work(worker, clock)

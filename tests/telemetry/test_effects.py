@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.conf import settings
 
 from fleet.models import Event, Hold, Robot
-from missions import actions
+from missions import actions, drawing_up
 from missions.facts import Accepted, Due
 from missions.models import Mission
 from telemetry import stream
@@ -34,7 +34,7 @@ def test_two_gateways_that_store_the_same_messages_at_once_append_each_once(dura
 
 
 def test_two_robots_may_use_the_same_msg_id_and_both_count(worker, clock, dispatched, other_robot):
-    pk = actions.draft_mission(title="Other", site=other_robot.site, robot=other_robot, steps=STEPS, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="Other", site=other_robot.site, robot=other_robot, steps=STEPS, by=SYSTEM)
     actions.dispatch_mission(pk, by=SYSTEM)
     same = str(uuid.uuid4())
     for mission in (dispatched, Mission.objects.get(pk=pk)):
@@ -54,5 +54,5 @@ def test_a_robot_that_never_confirms_a_stop_gets_no_new_work(dispatched):
         ("RB-001", "unconfirmed", dispatched.pk, None)
     ]
     assert Event.objects.filter(aggregate="robot:RB-001", kind="robot.hold_opened").count() == 1
-    pk = actions.draft_mission(title="Next", site=dispatched.site, robot=Robot.objects.get(), steps=STEPS, by=SYSTEM)
+    pk = drawing_up.draft_mission(title="Next", site=dispatched.site, robot=Robot.objects.get(), steps=STEPS, by=SYSTEM)
     assert actions.queue_mission(pk, by=SYSTEM).startswith("waits: ")

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from fleet.robots import credentials, stopping
 from missions import actions as mission_actions
+from missions import drawing_up
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.rows import Rows
 from telemetry.simulator.pack import Pack
@@ -52,7 +53,7 @@ async def ask():
 
 def dispatch(robot):
     online("RB-001", at=timezone.now())
-    made = mission_actions.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=SYSTEM)
+    made = drawing_up.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=SYSTEM)
     mission_actions.dispatch_mission(made, by=SYSTEM)
 
 

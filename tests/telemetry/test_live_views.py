@@ -12,7 +12,7 @@ from django.utils import timezone
 from fleet.models import Hold
 from fleet.robots import actions as robots
 from fleet.robots import stopping
-from missions import actions, facts
+from missions import actions, drawing_up, facts
 from missions.models import Mission
 from tests import varied_fleet
 from tests.actors import SYSTEM, tell
@@ -221,7 +221,7 @@ def test_without_script_a_button_leads_back_to_the_page(client, supervisor, robo
 
 def test_robot_text_in_the_page_is_text(client, supervisor, site, brand):
     robots.enrol_robot(id="RB-001", name="<img src=x onerror=alert(1)>", site=site, brand=brand, by=SYSTEM)
-    actions.draft_mission(
+    drawing_up.draft_mission(
         title="</li><script>x</script>", site=site, robot=None, steps=varied_fleet.STEPS[:1], by=SYSTEM
     )
     client.force_login(supervisor)

@@ -13,6 +13,7 @@ from django.utils import timezone
 from fleet.history import Origin
 from fleet.robots import credentials, stopping
 from missions import actions as mission_actions
+from missions import drawing_up
 from missions.models import DeadLetter, Mission
 from telemetry import protocol
 from telemetry.gateways import limits, links
@@ -121,7 +122,7 @@ async def test_the_conversation_takes_place_as_written(robot, durable, worker, c
             {"command": "navigate", "params": {"place": "Dock A"}},
             {"command": "pick", "params": {"place": "Dock A", "load": "pallet 7"}},
         ]
-        made = mission_actions.draft_mission(title="Fetch pallet 7", site=robot.site, robot=robot, steps=steps, by=ana)
+        made = drawing_up.draft_mission(title="Fetch pallet 7", site=robot.site, robot=robot, steps=steps, by=ana)
         mission_actions.dispatch_mission(made, by=Origin("user", actor_name="Ana", trace_id="4b" * 16))
 
     async def break_link():

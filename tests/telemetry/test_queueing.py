@@ -12,7 +12,7 @@ from fleet.refusals import Refused
 from fleet.robots.actions import enrol_robot, retire_robot
 from fleet.robots.facts import Faulted, Reported
 from fleet.robots.stopping import release_robot, stop_robot
-from missions import actions
+from missions import actions, drawing_up, locked
 from missions.facts import Accepted, Cancelled, Delivered, Finished, StepCompleted
 from missions.ledger import Ledger
 from missions.models import OPEN, Mission
@@ -41,7 +41,7 @@ def end(mission: Mission, well: bool = True) -> None:
 
 
 def draw_up(site, **over):
-    return actions.draft_mission(**{"title": "Wait", "site": site, "steps": WAIT, "by": SYSTEM} | over)
+    return drawing_up.draft_mission(**{"title": "Wait", "site": site, "steps": WAIT, "by": SYSTEM} | over)
 
 
 def get(pk) -> Mission:
@@ -120,7 +120,7 @@ def test_what_makes_room(ready, clock, site, robot, what):
 
 
 def test_when_its_time_has_come(ready, clock, site, robot, monkeypatch):
-    monkeypatch.setattr(actions, "_now", lambda: clock.now)
+    monkeypatch.setattr(locked, "now", lambda: clock.now)
     pk = draw_up(site, robot="RB-001", not_before=clock.now + timedelta(seconds=10))
     actions.queue_mission(pk, by=SYSTEM)
     look(ready, clock, 9)

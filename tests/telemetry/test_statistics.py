@@ -11,7 +11,7 @@ from fleet.brands.actions import create_brand
 from fleet.history import KINDS, by_user
 from fleet.models import Event
 from fleet.robots import actions as fleet_actions
-from missions import actions, facts
+from missions import actions, drawing_up, facts
 from missions.models import Mission
 from telemetry.out import statistics
 from telemetry.out.group import Follow
@@ -54,7 +54,7 @@ def test_every_kind_that_is_counted_says_so_in_words_that_fit_the_table():
 
 
 def test_each_event_counts_once_and_anew_gives_the_same(dispatched, supervisor, robot, site):
-    aborted = actions.draft_mission(
+    aborted = drawing_up.draft_mission(
         title="Other", site=site, robot=robot, steps=[{"command": "wait", "params": {"seconds": 1}}], by=SYSTEM
     )
     actions.cancel_mission(aborted, by=by_user(supervisor))

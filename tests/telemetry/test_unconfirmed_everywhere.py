@@ -10,7 +10,7 @@ import pytest
 from fleet.history import by_user
 from fleet.models import Alert, Event, Hold
 from fleet.wording import hold_said
-from missions import actions
+from missions import actions, drawing_up
 from missions.admin.bulk import Asked
 from missions.admin.mission_bulk import BULKS
 from missions.admin.mission_buttons import CANCELLED
@@ -104,7 +104,7 @@ PLACES = {
     "pause refused": lambda s: refusal(actions.pause_mission, s.mission.pk, by=by_user(s.supervisor)),
     "run refused": lambda s: refusal(actions.queue_mission, s.mission.pk, by=by_user(s.supervisor)),
     "to come after": lambda s: refusal(
-        actions.draft_mission, title="Next", site=s.mission.site_id, robot=s.mission.robot_id, steps=STEPS,
+        drawing_up.draft_mission, title="Next", site=s.mission.site_id, robot=s.mission.robot_id, steps=STEPS,
         after=[s.mission.pk], by=by_user(s.supervisor),
     ),
 }  # fmt: skip
@@ -125,7 +125,7 @@ def seen(client, unconfirmed, supervisor, admin_person, program):  # noqa: F811
 
     s = Seen()
     s.client, s.mission, s.supervisor, s.program = client, unconfirmed, supervisor, program
-    s.rerun = actions.rerun_mission(unconfirmed.pk, by=by_user(supervisor))
+    s.rerun = drawing_up.rerun_mission(unconfirmed.pk, by=by_user(supervisor))
     client.force_login(admin_person)
     return s
 

@@ -15,7 +15,7 @@ from fleet.refusals import Refused
 from fleet.robots import actions as fleet_actions
 from fleet.robots import stopping
 from fleet.sites.actions import create_site
-from missions import actions
+from missions import actions, drawing_up
 from missions.letters import actions as letter_actions
 from missions.models import DeadLetter
 from telemetry.out import sending, wanted, webhooks
@@ -186,7 +186,7 @@ def test_whatever_the_receiver_asks_for_it_rests_and_never_for_longer_than_an_ho
 def test_an_event_that_is_refused_holds_up_only_what_comes_after_it_about_the_same(
     hook, there, mission, supervisor, site
 ):
-    other = actions.draft_mission(title="Other", site=site, robot="RB-001", steps=STEPS, by=by_user(supervisor))
+    other = drawing_up.draft_mission(title="Other", site=site, robot="RB-001", steps=STEPS, by=by_user(supervisor))
     fan_out()
     send(hook)
     there.answers["mission.priority_set"] = 422

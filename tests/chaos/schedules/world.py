@@ -20,7 +20,7 @@ from fleet.models import Robot as RobotRow
 from fleet.refusals import Refused
 from fleet.robots import actions as fleet_actions
 from fleet.robots import credentials
-from missions import actions
+from missions import drawing_up
 from missions.models import FINAL, RUNNING, Mission
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways.links import Link
@@ -342,7 +342,7 @@ class World:
         raise AssertionError("the worker finds work for ever")
 
     def draft(self, robot: str, site: Any, steps: list[dict[str, Any]], timeout_s: int) -> uuid.UUID:
-        pk = actions.draft_mission(
+        pk = drawing_up.draft_mission(
             title=f"Round {len(self.missions)}", site=site, robot=robot, steps=steps, timeout_s=timeout_s, by=SYSTEM
         )
         self.missions[str(pk)] = robot
