@@ -9,8 +9,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet.columns import checked_name
-from fleet.commit import commit, load, new
+from fleet.commit import commit, new
 from fleet.history import AGGREGATES, Change, Origin
+from fleet.locked import one
 from fleet.models import Robot, Site
 from fleet.refusals import Refused
 from missions import command_types, plans, step_policy
@@ -109,10 +110,7 @@ def _change(template_id: UUID | None, by: Origin, record: Callable[[Change], Non
         if template_id is None:
             change = new(AGGREGATES["template"], uuid4())
         else:
-            found = load(AGGREGATES["template"], [template_id])
-            if template_id not in found:
-                raise Refused(f"There is no template {template_id}.")
-            change = found[template_id]
+            change = one("template", template_id)
             if change.row.retired_at:
                 raise Refused(f"“{change.row}” is out of use.")
         change.origin, change.now = by, now
@@ -158,9 +156,9 @@ def _placeholders(value: Any) -> set[str]:
 def _try(fields: dict[str, Any], values: dict[str, Any]) -> None:
     """The mission that it would make must be one that can be drawn up."""
     plans.checked(
-        title=str(fill(fields["title"], values))[:200], site=fields["site_id"], robot=None,
+        title=str(fill(fields["title"], values))[:200], site=fields["site_id"],
         steps=_steps(fields["steps"], values), priority=fields["priority"], timeout_s=fields["timeout_s"],
-        importance=fields["importance"], not_before=None, expires_at=None, needs_approval=fields["needs_approval"],
+        importance=fields["importance"], needs_approval=fields["needs_approval"],
     )  # fmt: skip
 
 

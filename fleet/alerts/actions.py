@@ -13,8 +13,9 @@ from django.utils import timezone
 from fleet.alerts.rows import cleared, settle
 from fleet.alerts.rules import Effects, Raise, bounded
 from fleet.columns import accepted_text
-from fleet.commit import commit, load, new, next_pk
+from fleet.commit import commit, new, next_pk
 from fleet.history import AGGREGATES, Origin
+from fleet.locked import one
 from fleet.models import Alert, Robot, Severity, Silence, Site
 from fleet.refusals import Refused
 from fleet.wording import minute
@@ -52,7 +53,7 @@ def acknowledge(alert_id: int, *, by: Origin, now: datetime | None = None) -> st
     """Somebody has seen it. One without a condition of its own ends with that. Returns what was done, in words."""
     now = now or timezone.now()
     with transaction.atomic():
-        change = _load(alert_id)
+        change = one("alert", alert_id)
         alert = change.row
         change.origin, change.now = by, now
         if alert.cleared_at:
@@ -71,20 +72,13 @@ def clear_by_person(alert_id: int, *, by: Origin, why: str, now: datetime | None
     if not why:
         raise Refused("Say why it is dealt with: the next person will want to know.")
     with transaction.atomic():
-        change = _load(alert_id)
+        change = one("alert", alert_id)
         change.origin, change.now = by, now
         if change.row.cleared_at:
             return "It was cleared before."
         _end(change, now, by, why)
         commit([change], now=now)
     return "Cleared."
-
-
-def _load(alert_id: int) -> Any:
-    found = load(AGGREGATES["alert"], [alert_id])
-    if alert_id not in found:
-        raise Refused(f"There is no alert {alert_id}.")
-    return found[alert_id]
 
 
 def _end(change: Any, now: datetime, by: Origin, why: str) -> None:
@@ -128,9 +122,7 @@ def end_silence(silence_id: int, *, by: Origin, now: datetime | None = None) -> 
     """Alerts are shown and sent again. False when it was over before."""
     now = now or timezone.now()
     with transaction.atomic():
-        change = load(AGGREGATES["silence"], [silence_id]).get(silence_id)
-        if change is None:
-            raise Refused(f"There is no silence {silence_id}.")
+        change = one("silence", silence_id)
         if change.row.ended_at or change.row.until <= now:
             return False
         change.origin, change.now = by, now

@@ -7,8 +7,9 @@ from django.utils import timezone
 
 from fleet.brands import rules
 from fleet.columns import checked_name, whole
-from fleet.commit import commit, load, new, next_pk
+from fleet.commit import commit, new, next_pk
 from fleet.history import AGGREGATES, KINDS, Change, Origin
+from fleet.locked import one
 from fleet.models import Brand, OfflinePolicy, Robot
 from fleet.ports import drivers
 from fleet.refusals import Refused
@@ -37,12 +38,10 @@ def create_brand(name: str, *, by: Origin, **columns: Any) -> Brand:
 def edit_brand(brand_id: int, *, by: Origin, **columns: Any) -> None:
     """Change the columns that are given."""
     with transaction.atomic():
-        found = load(AGGREGATES["brand"], [brand_id])
-        if brand_id not in found:
-            raise Refused(f"There is no brand {brand_id}.")
-        if columns.get("driver", found[brand_id].row.driver) != found[brand_id].row.driver:
+        change = one("brand", brand_id)
+        if columns.get("driver", change.row.driver) != change.row.driver:
             _check_unused(brand_id)
-        _tell(found[brand_id], columns, by)
+        _tell(change, columns, by)
 
 
 def _check_unused(brand_id: int) -> None:

@@ -7,8 +7,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet.columns import checked_name, number, storable
-from fleet.commit import commit, load, new, next_pk
+from fleet.commit import commit, new, next_pk
 from fleet.history import AGGREGATES, Change, Origin
+from fleet.locked import one
 from fleet.models import MapImage, Place, Site
 from fleet.refusals import Refused
 from fleet.sites import rules
@@ -116,13 +117,11 @@ def _place(place_id: int) -> Place:
 
 def _change(site_id: int, fact: Any, by: Origin) -> Change:
     with transaction.atomic():
-        found = load(AGGREGATES["site"], [site_id])
-        if site_id not in found:
-            raise Refused(f"There is no site {site_id}.")
-        if getattr(fact, "number", 0) and fact.number not in found[site_id].children["places"]:
+        change = one("site", site_id)
+        if getattr(fact, "number", 0) and fact.number not in change.children["places"]:
             raise Refused("This place is gone: somebody removed it.")
-        _unique(found[site_id], fact)
-        return _tell(found[site_id], fact, by)
+        _unique(change, fact)
+        return _tell(change, fact, by)
 
 
 def _unique(change: Change, fact: Any) -> None:
