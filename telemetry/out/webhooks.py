@@ -9,8 +9,9 @@ from django.utils import timezone
 
 from fleet.alerts.actions import clear_alert
 from fleet.columns import checked_name
-from fleet.commit import commit, load, new, next_pk
+from fleet.commit import commit, new, next_pk
 from fleet.history import AGGREGATES, Change, Origin
+from fleet.locked import one
 from fleet.refusals import Refused
 from telemetry.out import undelivered
 from telemetry.out import webhook_rules as rules
@@ -105,10 +106,7 @@ def _checked(name: str, url: str, site: int | None, kinds: Iterable[str]) -> dic
 
 def _change(pk: int, fact: Any, by: Origin) -> bool:
     with transaction.atomic():
-        found = load(AGGREGATES["webhook"], [pk])
-        if pk not in found:
-            raise Refused(f"There is no webhook {pk}.")
-        return _tell(found[pk], fact, by)
+        return _tell(one("webhook", pk), fact, by)
 
 
 def _tell(change: Change, fact: Any, by: Origin) -> bool:

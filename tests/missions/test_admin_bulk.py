@@ -6,7 +6,7 @@ from fleet.history import by_user
 from fleet.models import Event
 from fleet.refusals import Refused
 from missions import actions, drawing_up, facts
-from missions.admin.bulk import BULK
+from missions.admin.mission_bulk import BULKS
 from missions.models import Mission, State
 from tests.actors import STEPS, tell
 
@@ -114,7 +114,7 @@ def test_only_those_who_may_and_only_their_sites(client, auditor, supervisor, ot
     mission = draw(robot, supervisor, "Round")
     client.force_login(auditor)
     assert "name=&quot;action&quot;" not in client.get(LIST).content.decode()
-    for action in BULK:
+    for action in (bulk.name for bulk in BULKS):
         choose(client, action, mission, confirmed="1", text="1")
     client.force_login(other_supervisor)
     choose(client, "cancel", mission, confirmed="1")

@@ -4,9 +4,10 @@ from itertools import product
 
 import pytest
 from django.db import connection
+from django.db.models import Q
 from django.utils import timezone
 
-from missions.models import OPEN, OPEN_SQL, QUEUED, QUEUED_SQL, RUNNING, RUNNING_SQL, Mission, Q, State
+from missions.models import OPEN, OPEN_SQL, QUEUED, QUEUED_SQL, RUNNING, RUNNING_SQL, Mission, State
 
 pytestmark = pytest.mark.django_db
 
