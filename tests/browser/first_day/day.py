@@ -29,8 +29,8 @@ from fleet.history import Origin, by_user
 from fleet.models import Brand, Site
 from fleet.people.actions import add_person
 from fleet.people.tokens import SCOPES, issue_token
-from fleet.robots import actions
-from missions import actions as missions
+from fleet.robots import actions, credentials
+from missions import actions as missions, drawing_up
 
 by = Origin("system", actor_name="first day")
 sites = {{site.name: site for site in Site.objects.all()}}
@@ -42,14 +42,14 @@ token = issue_token(supervisor, label="first day", scopes=SCOPES, by=by)
 earlier = timezone.now() - timedelta(days=1)
 steps = [{{"command": "navigate", "params": {{"place": "Dock A"}}}}]
 with mock.patch("django.utils.timezone.now", lambda: earlier):
-    yesterday = missions.draft_mission(title="Move pallet 9", site=sites["North Hall"], robot=None, steps=steps, by=by_user(supervisor))
+    yesterday = drawing_up.draft_mission(title="Move pallet 9", site=sites["North Hall"], robot=None, steps=steps, by=by_user(supervisor))
     missions.cancel_mission(yesterday, by=by_user(User.objects.get(username="nora")), reason="wrong pallet")
 
 mule = Brand.objects.get(name="Mule 300")
 actions.enrol_robot(id="RB-970", name="Old Mule", site=sites["North Hall"], brand=mule, by=by)
-actions.issue_credential("RB-970", label="lost key", by=by)
+credentials.issue_credential("RB-970", label="lost key", by=by)
 actions.enrol_robot(id="RB-960", name="Missing Mule", site=sites["North Hall"], brand=mule, by=by)
-actions.issue_credential("RB-960", label="its key", by=by)
+credentials.issue_credential("RB-960", label="its key", by=by)
 alerts.raise_alert("first-day", severity="warning", text="Gate 4 stays open", subject=f"site:{{sites['North Hall'].pk}}", site=sites["North Hall"].pk)
 print(json.dumps({{"token": token, "yesterday": str(yesterday), "sites": {{n: s.pk for n, s in sites.items()}}}}))
 """
