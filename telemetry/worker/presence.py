@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from fleet.models import Presence, Robot
+from fleet.models import Event, Presence, Robot
 from missions.ledger import Ledger
 from telemetry import snapshots, translate
 from telemetry.failures import Blame, blame
@@ -38,7 +38,14 @@ class Sweep:
 
     def step(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
         """Record what changed. Says whether anything did."""
-        columns = ("pk", "presence", "brand__suspect_after_s", "brand__offline_after_s", "link__gateway")
+        columns = (
+            "pk",
+            "presence",
+            "presence_since",
+            "brand__suspect_after_s",
+            "brand__offline_after_s",
+            "link__gateway",
+        )
         robots = [
             row for row in Robot.objects.filter(retired_at=None).values_list(*columns) if partition_of(row[0]) in fences
         ]
@@ -48,9 +55,12 @@ class Sweep:
         deaf = self._deaf(heard, tick)
         heard = heard or Heard({}, False)
         lately_dead = self._lately_dead(heard, now, tick)
+        enrolled = _enrolled([row[0] for row in robots if row[2] is None and row[0] not in heard.at])
         changed: dict[int, list[tuple[str, Presence]]] = {}
-        for pk, presence, suspect_after_s, offline_after_s, gateway in robots:
+        for pk, presence, _, suspect_after_s, offline_after_s, gateway in robots:
             p = partition_of(pk)
+            if pk in enrolled and now - enrolled[pk] <= timedelta(seconds=offline_after_s):
+                continue  # somebody is about to connect it
             verdict: Presence | None = judge(heard.at.get(pk), now, suspect_after_s, offline_after_s)
             verdict = witnessed(verdict, heard.at.get(pk), heard.gone.get(pk), heard.unanswered.get(pk))
             if verdict != Presence.ONLINE:
@@ -100,6 +110,13 @@ class Sweep:
                     self._record(p, fence, [one], last, now)
             else:
                 log.exception("presence of %s could not be recorded", verdicts[0][0])
+
+
+def _enrolled(robots: list[str]) -> dict[str, datetime]:
+    """Since when there are these, which have never been heard from."""
+    names = {f"robot:{pk}": pk for pk in robots}
+    rows = Event.objects.filter(aggregate__in=names, seq=1).values_list("aggregate", "recorded_at") if names else ()
+    return {names[aggregate]: at for aggregate, at in rows}
 
 
 def _unheard(gateway: str | None, lately_dead: set[str]) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from fleet.brands.actions import edit_brand
 from fleet.models import Event, Presence, Robot
+from fleet.robots.actions import enrol_robot
 from telemetry import snapshots
 from telemetry.models import Link
 from telemetry.stream import partition_of
@@ -84,6 +85,18 @@ def test_a_silent_robot_goes_offline_and_comes_back_with_its_first_word(worker, 
     clock.advance(1)
     work(worker, clock)
     assert presence() == "online"
+
+
+def test_a_robot_just_enrolled_is_not_offline_before_somebody_could_connect_it(worker, clock, site, brand, heard):
+    enrol_robot(id="RB-009", name="New", site=site, brand=brand, by=SYSTEM)
+    settled(worker, clock)
+    since = Event.objects.get(aggregate="robot:RB-009", kind="robot.enrolled").recorded_at
+    clock.now = since + timedelta(seconds=brand.offline_after_s)
+    work(worker, clock)
+    assert (presence("RB-009"), Robot.objects.get(pk="RB-009").presence_since) == ("unknown", None)
+    clock.advance(1)
+    work(worker, clock)
+    assert presence("RB-009") == "offline"
 
 
 def test_the_brand_says_how_long_silence_may_last(worker, clock, robot, brand, heard):
