@@ -12,7 +12,7 @@ ABORTED_UNCONFIRMED = "Aborted, stop not confirmed"
 class Told(NamedTuple):
     """`tone` is a token, `icon` a name of `GLYPHS`, `word` says what, `since` since when, `said` adds why.
 
-    `age` is how `since` is read: "for" 4 min, "at" 10:31, "since" 10:31.
+    `age` is how `since` is read: "for" 4 min, "at" 10:31, "since" 10:31, "in" 4 s.
     """
 
     tone: str
@@ -55,7 +55,7 @@ def mission_told(mission: Any, why: str = "", robot_offline_since: datetime | No
     if mission.paused_at:
         return Told("ok", "paused", MODES["paused"].word, mission.paused_at)
     if mission.retry_for:
-        return Told("ok", "ring", "Waits to try its step again", mission.retry_due_at, tries, "at")
+        return Told("ok", "ring", "Waits to try its step again", mission.retry_due_at, tries, "in")
     return Told("ok", "running", word, None, tries)
 
 

@@ -1,6 +1,6 @@
 """The list of missions: what runs, what waits and why, what went wrong; filters that people use daily, with counts."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -9,16 +9,17 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from missions.models import FINAL, OPEN, QUEUED, RUNNING, Importance, Mission, State
+from missions.models import OPEN, QUEUED, RUNNING, Importance, Mission, State
 from missions.queue.waiting import why_waiting_all
 
 WAITING = "waiting"
+LATELY = timedelta(hours=24)  # as the counters of the fleet page: a night shift has no midnight
 IN_THE_QUEUE = ("-priority", "queued_at", "id")  # as missions.queue.choosing.order has it
 
 
 def shown(now: datetime) -> dict[str, tuple[str, Q]]:
     """Filters that people use daily: name → label and condition."""
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    lately = Q(ended_at__gte=now - LATELY)
     is_open, not_begun = Q(state__in=OPEN), Q(state=State.PENDING, dispatched_at=None)
     unapproved = Q(needs_approval=True, approved_at=None)
     return {
@@ -26,11 +27,11 @@ def shown(now: datetime) -> dict[str, tuple[str, Q]]:
         "running": ("Running", RUNNING),
         "approval": ("Needs approval", not_begun & unapproved),
         "stopping": ("Stopping", is_open & Q(stop_requested_at__isnull=False)),
-        "wrong": ("Went wrong today", Q(state=State.ABORTED, ended_at__gte=today)),
+        "wrong": ("Went wrong in 24 h", lately & Q(state=State.ABORTED)),
         "unconfirmed": ("Stop not confirmed", Q(state=State.ABORTED, stop_confirmed=False)),
         "important": ("Important", is_open & Q(importance=Importance.IMPORTANT)),
         "draft": ("Pending", not_begun & Q(queued_at=None) & ~unapproved),
-        "ended": ("Ended", Q(state__in=FINAL)),
+        "done": ("Done in 24 h", lately & Q(state=State.SUCCESS)),
     }
 
 

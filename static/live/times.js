@@ -1,7 +1,7 @@
 // Times in the viewer's own clock and words. Fragments carry moments; this writes them into <time> and the ages of values.
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
-const EXPECTED_MS = 3000; // heartbeat: after twice that a value shows its age
+const OLD_MS = 6000; // two heartbeats: then a value shows its age, unless its robot is one that speaks less often (data-old)
 let ahead = 0; // this browser's clock minus the server's, ms
 
 export const serverNow = () => Date.now() - ahead;
@@ -25,6 +25,7 @@ function at(moment, now) {
 
 const FORMS = {
   for: (moment, now) => span(now - moment),
+  in: (moment, now) => (moment > now ? `in ${span(moment - now)}` : 'now'),
   at,
   since: at,
 };
@@ -44,7 +45,7 @@ export function format(root) {
   }
   for (const element of root.querySelectorAll('.live[data-at]')) {
     const told = Number(element.dataset.at);
-    const old = told > 0 && now - told > 2 * EXPECTED_MS;
+    const old = told > 0 && now - told > (Number(element.dataset.old) || OLD_MS);
     element.classList.toggle('aged', old);
     const age = element.querySelector('.old');
     if (age) put(age, old ? `${span(now - told)} ago` : '');

@@ -21,10 +21,11 @@ from telemetry.live.loading import Hold, MissionRow, RobotRow, Waits
 from telemetry.snapshots import Snapshot
 
 LOW_BATTERY = 20.0  # per cent
+OFTEN_S = 15  # robots that are suspect after no more than this say every few seconds how they are
 BAD, WARN, INFO, OK, OFF = "bad", "warn", "info", "ok", "off"
 
 
-SEPARATORS = {"at": ", ", "for": " ", "since": " since "}  # between word and time
+SEPARATORS = {"at": ", ", "for": " ", "since": " since ", "in": " "}  # between word and time
 
 
 class Look(NamedTuple):
@@ -35,7 +36,7 @@ class Look(NamedTuple):
     word: str
     since: datetime | None = None
     said: str = ""
-    age: str = "since"  # how `since` is read: "since" 10:31, "for" 12 min, "at" 10:31
+    age: str = "since"  # how `since` is read: "since" 10:31, "for" 12 min, "at" 10:31, "in" 4 s
 
 
 RANKS = {BAD: 0, WARN: 1, INFO: 2, OK: 3, OFF: 4}  # the worst first; running comes before idle
@@ -48,12 +49,12 @@ BUCKETS = (  # for the bar: name, word
     ("paused", "Paused"),
     ("off", "Offline or unknown"),
 )
-MISSION_COUNTS = (
-    ("waiting", "waiting"),
-    ("executing", "running"),
-    ("success", "done in 24 h"),
-    ("aborted", "aborted in 24 h"),
-    ("unconfirmed", "aborted in 24 h, stop not confirmed"),
+MISSION_COUNTS = (  # name, word, and what the list of missions calls them
+    ("waiting", "waiting", "waiting"),
+    ("executing", "running", "running"),
+    ("success", "done in 24 h", "done"),
+    ("aborted", "aborted in 24 h", "wrong"),
+    ("unconfirmed", "aborted in 24 h, stop not confirmed", "unconfirmed"),
 )
 ONLY_IF_ANY = {"unconfirmed"}  # counters that are there when there is something to count
 
@@ -118,6 +119,10 @@ def robot_look(row: RobotRow, low: bool) -> Look:
         return Look(WARN, "warn", f"Battery low, {MODES[row.mode].word.lower()}", row.mode_since, "", "for")
     if row.presence == Presence.UNKNOWN:
         return Look(OFF, "off", presence_said(row).word)
+    if row.mission_retry_for and row.mission_retry_due_at and not row.mission_paused_at:
+        return Look(OK, "running", "Waits to try again", row.mission_retry_due_at, "", "in")
+    if row.mode == Mode.IDLE and row.mission and not row.mission_paused_at:
+        return Look(OK, "running", "Between steps", row.mode_since, "", "for")  # not free: it has a mission
     mode = MODES[row.mode]
     return Look(OK, "off" if row.mode == Mode.UNKNOWN else mode.icon, mode.word, row.mode_since, "", "for")
 
@@ -158,7 +163,7 @@ def _in_words(command: str | None, params: dict[str, Any] | None) -> str:
 
 def _doing(row: RobotRow) -> str:
     words = _in_words(row.mission_command, row.mission_params)
-    return f"waits to try again: {words}" if row.mission_retry_for else _trying(words, row.mission_attempt)
+    return words if row.mission_retry_for else _trying(words, row.mission_attempt)
 
 
 def _trying(words: str, attempt: int | None) -> str:
@@ -171,13 +176,22 @@ def battery_low(snapshot: Snapshot | None) -> bool:
     return snapshot is not None and snapshot.battery is not None and snapshot.battery < LOW_BATTERY
 
 
-def vitals(robot_id: str, snapshot: Snapshot | None) -> dict[str, Any]:
+def old_after_ms(suspect_after_s: int) -> int:
+    """How old a value of a robot may be before the page says so; 0: two heartbeats, as the browser knows.
+
+    Robots that have something to say only now and then (VDA 5050: every 30 s) would else look old while all is well.
+    """
+    return 1000 * suspect_after_s if suspect_after_s > OFTEN_S else 0
+
+
+def vitals(robot_id: str, snapshot: Snapshot | None, suspect_after_s: int = 0) -> dict[str, Any]:
     """Everything that `fleet/_vitals.html` shows: what changes all the time while nothing happens."""
     if snapshot is None:
         return {"id": robot_id}
     battery = snapshot.battery
     return {
         "id": robot_id,
+        "old": old_after_ms(suspect_after_s),
         "battery": "" if battery is None else f"{battery:.0f} %",
         "level": "" if battery is None else str(min(5, max(0, round(battery / 20)))),
         "low": " low" if battery_low(snapshot) else "",
@@ -191,7 +205,7 @@ def vitals(robot_id: str, snapshot: Snapshot | None) -> dict[str, Any]:
 def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
     """Everything that `fleet/_robot.html` shows but the vitals, as finished text. `low`: its battery is."""
     look = robot_look(row, low)
-    running = row.mode == Mode.RUNNING and look.tone == OK
+    running = look.tone == OK and look.shape == "running"
     steps, step = row.mission_steps or 0, row.mission_step or 0
     done = step if row.mission_state == State.STEP_COMPLETED else max(step - 1, 0)
     releasable = [h for h in row.holds if h.kind != HoldKind.STOPPED]

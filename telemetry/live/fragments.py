@@ -110,7 +110,7 @@ def shell(row: RobotRow, low: bool) -> Shell:
 
 
 def vitals(row: RobotRow, snapshot: Snapshot | None) -> Fragment:
-    return _fragment("vitals", vitals_id(row.id), row.site, (), v=cards.vitals(row.id, snapshot))
+    return _fragment("vitals", vitals_id(row.id), row.site, (), v=cards.vitals(row.id, snapshot, row.suspect_after_s))
 
 
 def robot(shell: Shell, vitals: Fragment) -> Fragment:
@@ -147,12 +147,13 @@ def counts(view: View, buckets: Counter[str], missions: Counter[str]) -> Fragmen
         if width:
             bar.append({"name": name, "x": f"{x:.1f}", "width": f"{width:.1f}"})
         x += width
+    where = f"&site__id__exact={min(view)}" if view is not EVERYWHERE and len(view) == 1 else ""
     context = {
         "bar": bar,
         "parts": [{"name": n, "word": w, "count": buckets[n]} for n, w in cards.BUCKETS],
         "missions": [
-            {"name": n, "word": w, "count": missions[n]}
-            for n, w in cards.MISSION_COUNTS
+            {"name": n, "word": w, "count": missions[n], "list": f"missions/mission/?shown={shown}{where}"}
+            for n, w, shown in cards.MISSION_COUNTS
             if missions[n] or n not in cards.ONLY_IF_ANY
         ],
     }

@@ -57,6 +57,8 @@ class RobotRow(msgspec.Struct):
     mission_stop_requested_by: str | None
     mission_attempt: int | None = None
     mission_retry_for: str | None = None
+    mission_retry_due_at: datetime | None = None
+    suspect_after_s: int = 0
     safety: bool = False
     own_word: bool = False
 
@@ -128,6 +130,7 @@ SELECT 'robot', jsonb_build_object(
   'presence', r.presence, 'presence_since', r.presence_since, 'fault', left(r.fault, {LONG}),
   'safety', r.faults @> '[{{"kind": "safety"}}]', 'capabilities', {ABLE_SQL}, 'own_word', r.capabilities IS NOT NULL,
   'charge_below_pct', b.charge_below_pct, 'charge_until_pct', b.charge_until_pct,
+  'suspect_after_s', b.suspect_after_s,
   'holds', COALESCE((
     SELECT jsonb_agg(jsonb_build_object('number', h.number, 'kind', h.kind, 'why', left(h.why, {LONG}), 'by', h.by,
       'since', h.since, 'until', h.until, 'asked_at', h.asked_at, 'confirmed_at', h.confirmed_at, 'unconfirmed_at', h.unconfirmed_at,
@@ -141,7 +144,7 @@ SELECT 'robot', jsonb_build_object(
   'mission_command', s.command, 'mission_params', s.params,
   'mission_dispatched_at', m.dispatched_at, 'mission_paused_at', m.paused_at,
   'mission_stop_requested_at', m.stop_requested_at, 'mission_stop_requested_by', m.stop_requested_by,
-  'mission_attempt', s.attempt, 'mission_retry_for', m.retry_for)::text
+  'mission_attempt', s.attempt, 'mission_retry_for', m.retry_for, 'mission_retry_due_at', m.retry_due_at)::text
 FROM fleet_robot r
 JOIN fleet_brand b ON b.id = r.brand_id
 LEFT JOIN missions_mission m ON m.robot_id = r.id AND {RUNNING_SQL.format("m")}

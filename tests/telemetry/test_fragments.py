@@ -23,7 +23,7 @@ VOID = {"use", "input", "rect", "path", "circle"}
 def robot(**given) -> RobotRow:
     nothing = dict.fromkeys(RobotRow.__struct_fields__)
     ground = {"id": "RB-001", "version": 3, "site": 1, "name": "Ella", "mode": "idle", "mode_since": T0,
-              "presence": "online", "presence_since": T0, "fault": "", "holds": []}  # fmt: skip
+              "presence": "online", "presence_since": T0, "fault": "", "holds": [], "suspect_after_s": 9}  # fmt: skip
     return RobotRow(**{**nothing, **ground, **given})
 
 
@@ -106,7 +106,11 @@ def card(row: RobotRow, snapshot: Snapshot | None = None) -> str:
         (robot(**ON_A_MISSION | {"mission_attempt": 3}), 80, "ok", "running", "running",
          "Running 10:31 UTC: Drive to Dock A (try 3)"),
         (robot(**ON_A_MISSION | {"mission_attempt": 1, "mission_retry_for": "failure"}), 80, "ok", "running", "running",
-         "Running 10:31 UTC: waits to try again: Drive to Dock A"),
+         "Running 10:31 UTC: Drive to Dock A"),
+        (robot(**ON_A_MISSION | {"mode": "idle", "mission_retry_for": "failure", "mission_retry_due_at": T0}), 80, "ok",
+         "running", "running", "Waits to try again 10:31 UTC: Drive to Dock A"),
+        (robot(**ON_A_MISSION | {"mode": "idle"}), 80, "ok", "running", "running",
+         "Between steps 10:31 UTC: Drive to Dock A"),
         (robot(**ON_A_MISSION | {"mode": "paused"}), 80, "ok", "paused", "paused", "Paused 10:31 UTC"),
         (robot(), 19.9, "warn", "warn", "warn", "Battery low, idle 10:31 UTC"),
         (robot(presence="suspect"), 80, "warn", "warn", "warn", "Not heard of lately since 10:31 UTC"),
@@ -172,7 +176,7 @@ def test_a_waiting_row_says_what_its_robot_is_at(at, battery, words):
         (mission(state="step_completed"), "ok", "Ella · Step completed: Drive to Dock A"),
         (mission(attempt=2), "ok", "Ella · Executing: Drive to Dock A (try 2)"),
         (mission(retry_for="timeout", retry_due_at=T0, attempt=1, failed_attempts=0, timeout_retries=2), "ok",
-         "Ella · Waits to try its step again, 10:31 UTC: try 2 of 3"),
+         "Ella · Waits to try its step again 10:31 UTC: try 2 of 3"),
         (mission(held_at=T0), "ok", "Ella · Waits: its robot is stopped since 10:31 UTC: Drive to Dock A"),
         (mission(paused_at=T0), "ok", "Ella · Paused 10:31 UTC: Drive to Dock A"),
         (mission(robot_presence="offline", robot_presence_since=T0), "bad",
@@ -315,6 +319,34 @@ def test_worst_comes_first():
     ranked = sorted((whole(r) for r in rows), key=lambda f: f.rank)
     order = [re.search('data-name="(.*?)"', f.html)[1] for f in ranked]
     assert order == ["now", "soon", "asked", "running", "idle", "off"]
+
+
+def test_what_is_tried_again_counts_down():
+    """The browser makes "in 4 s" of the moment."""
+    row = robot(**ON_A_MISSION | {"mission_retry_for": "failure", "mission_retry_due_at": T0})
+    for html in (card(row), fragments.mission(mission(retry_for="failure", retry_due_at=T0, attempt=1)).html):
+        assert [a["data-as"] for tag, a in Reader(html).elements if tag == "time"] == ["in"]
+    paused = card(robot(**vars_of(row) | {"mode": "paused", "mission_paused_at": T0}))
+    assert plain(paused) == "Paused 10:31 UTC"
+
+
+def vars_of(row: RobotRow) -> dict:
+    return {name: getattr(row, name) for name in row.__struct_fields__}
+
+
+@pytest.mark.parametrize(("suspect_after_s", "old"), [(9, None), (15, None), (35, "35000")])
+def test_a_robot_that_says_little_does_not_look_old_while_all_is_well(suspect_after_s, old):
+    """VDA 5050 robots that stand still say how they are every 30 s."""
+    shown = fragments.vitals(robot(suspect_after_s=suspect_after_s), Snapshot(at=5, posed_at=5, battery=50.0)).html
+    spans = [a for _, a in Reader(shown).elements if "live" in (a.get("class") or "")]
+    assert [a.get("data-old") for a in spans] == [old, old]
+
+
+def test_the_counters_of_missions_lead_to_their_lists():
+    hrefs = [a["href"] for tag, a in Reader(fragments.counts(None, Counter(), Counter()).html).elements if tag == "a"]
+    assert hrefs == [f"/admin/missions/mission/?shown={name}" for name in ("waiting", "running", "done", "wrong")]
+    here = Reader(fragments.counts(frozenset({3}), Counter(), Counter()).html).elements
+    assert {a["href"].partition("&")[2] for tag, a in here if tag == "a"} == {"site__id__exact=3"}
 
 
 def test_counts_fill_one_bar():

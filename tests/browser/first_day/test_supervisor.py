@@ -119,7 +119,7 @@ def test_run_the_unfinished_steps_again(day, visit):
     day.free("RB-003")
     with counted("Run only the unfinished steps of an aborted mission again", visit("supervisor")) as hand:
         hand.link("Admin", exact=True)
-        hand.link("Went wrong today")
+        hand.link("Went wrong in 24 h")
         hand.link("Tour")
         hand.unfold("Rerun unfinished…")
         hand.click(hand.page.locator("details[open] button", has_text="Make the new mission"))
