@@ -26,6 +26,8 @@ from fleet.commit import Conflict
 from fleet.people import access
 from fleet.refusals import Refused, in_words, to_field
 
+FEW = 8  # values of a filter that are read at a glance
+
 
 class SeenFilter(admin.RelatedFieldListFilter):
     """A filter by a related row offers those that the user may see."""
@@ -36,6 +38,20 @@ class SeenFilter(admin.RelatedFieldListFilter):
         return list(
             field.get_choices(include_blank=False, ordering=ordering, limit_choices_to={"pk__in": seen.values("pk")})
         )
+
+
+class FewFilter(SeenFilter):
+    """The same while there are few. Of many it shows only the chosen one: the search above the list finds the others."""
+
+    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
+        seen = access.at_sites(request.user, field.related_model._default_manager.order_by("pk"))
+        few = list(seen[: FEW + 1])
+        if len(few) > FEW:
+            few = list(seen.filter(pk__in=[str(pk) for pk in self.lookup_val or () if "\0" not in str(pk)]))
+        return [(row.pk, str(row)) for row in few]
+
+    def has_output(self) -> bool:
+        return len(self.lookup_choices) > 1 or bool(self.lookup_val or self.lookup_val_isnull)
 
 
 class UsualFilter(admin.SimpleListFilter):

@@ -110,6 +110,7 @@ class LetterList(ChangeList):
     """One line for what is alike, the newest of them, unless each letter is asked for."""
 
     grouped = True
+    says_count = ""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[DeadLetter]:
         found = super().get_queryset(request, exclude_parameters)
@@ -117,10 +118,15 @@ class LetterList(ChangeList):
         self.groups = (
             found.order_by().values(*ALIKE).annotate(newest=Max("pk"), n=Count("pk"), oldest=Min("created_at"))
         )
+        self.letters = found
         return found.filter(pk__in=self.groups.values("newest")) if self.grouped else found
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
+        letters = self.letters.count() if self.grouped else self.result_count
+        if letters != self.result_count:  # the start page and the alerts count letters
+            lines = f"{self.result_count} line{'' if self.result_count == 1 else 's'}"
+            self.says_count = f"{letters} letters in {lines}"
         self.result_list = list(self.result_list)
         shown = [letter.pk for letter in self.result_list] if self.grouped else []
         groups = {group["newest"]: group for group in self.groups.filter(newest__in=shown)} if shown else {}

@@ -17,7 +17,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.pages import Button, FewFilter, PageAdmin
 from fleet.admin.timeline import ago
 from fleet.history import by_user
 from fleet.refusals import Refused
@@ -40,7 +40,7 @@ class MissionAdmin(PageAdmin):
     form_template = "admin/drover/mission_form.html"
     add = "Draw up a mission"
     list_display = ("named", "condition", "robot_link", "progress", "why", "age", "who")
-    list_filter = (ShownFilter, "state", "site", "robot", "ended_at")
+    list_filter = (ShownFilter, "state", "site", ("robot", FewFilter), "ended_at")
     list_display_links = ("named",)
     list_select_related = ("robot", "site")
     search_fields = ("title", "id", "robot__id", "robot__name", "created_by")

@@ -48,6 +48,8 @@ def test_thousands_of_one_kind_are_one_line_and_bury_nothing(seat):
     )  # fmt: skip
     text = html(seat, LIST)
     assert "1500 alike" in text and "mission.finished" in text and "event # has no code" in text
+    assert "1501 letters in 2 lines" in text, "as many as the start page says"
+    assert "1501 dead letters: " in html(seat, "/admin/")
     each = html(seat, f"{LIST}?each=each&why=event+%23+has+no+code")
     assert "1500" in each and "mission.finished" not in each.partition("<tbody>")[2].partition("</tbody>")[0]
 
