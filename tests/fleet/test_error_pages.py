@@ -1,0 +1,33 @@
+"""Pages that say that something is not there, not allowed or not possible now: in words, with a way on."""
+
+import pytest
+from django.test import Client
+
+from fleet.admin.sites import SiteAdmin
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_page_that_fails_says_what_to_do(admin_person, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("a bug <b>")
+
+    monkeypatch.setattr(SiteAdmin, "get_queryset", fail)
+    client = Client(raise_request_exception=False)
+    client.force_login(admin_person)
+    answer = client.get("/admin/fleet/site/")
+    html = answer.content.decode()
+    assert answer.status_code == 500
+    assert "<h1>Drover cannot answer this now</h1>" in html and 'href="/readyz"' in html and 'href="/fleet/"' in html
+    assert "a bug" not in html and "Traceback" not in html
+
+
+@pytest.mark.parametrize(("address", "status", "words"), [
+    ("/nothing/", 404, "There is no such page"),
+    ("/admin/fleet/robot/add/", 403, "whose role does not include it"),
+])  # fmt: skip
+def test_what_is_not_there_or_not_allowed_is_said_in_words(client, auditor, address, status, words):
+    client.force_login(auditor)
+    answer = client.get(address)
+    assert answer.status_code == status
+    assert words in answer.content.decode() and 'href="/fleet/"' in answer.content.decode()
