@@ -122,6 +122,7 @@ class Site:
         )
         if self.restore:
             await self._restore(supervisor, self.restore, secrets)
+        self.console.say("bringing the database up to date; a new one takes a few seconds")
         await supervisor.once("migrate", *MANAGE, "migrate", "--noinput", "-v0")
         fd = listener.fileno()
         web = Program(
