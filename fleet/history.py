@@ -315,7 +315,8 @@ def labels(kind_name: str, data: Mapping[str, Any]) -> dict[str, str]:
     aggregate = AGGREGATES.get(kind_name.partition(".")[0])
     columns = _columns(aggregate.model) if aggregate else {}
     choices = {name: dict(f.flatchoices) for name, f in columns.items() if name in data and f.choices}
-    return {name: str(of[data[name]]).lower() for name, of in choices.items() if data[name] in of}
+    own = getattr(aggregate.model, "SAID_AS", {}) if aggregate else {}
+    return {n: own.get(data[n]) or str(of[data[n]]).lower() for n, of in choices.items() if data[n] in of}
 
 
 class _Blank(dict[str, Any]):

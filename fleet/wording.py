@@ -94,6 +94,9 @@ def robot_said(robot: Any, open_holds: Iterable[Any]) -> list[Said]:
     if robot.retired_at:
         return [RETIRED]
     found = [hold_said(h) for h in open_holds]
-    found.append(fault_said(is_safety(robot.faults)) if robot.fault else MODES[robot.mode])
+    if robot.fault:
+        found.append(fault_said(is_safety(robot.faults)))
+    elif robot.presence != Presence.OFFLINE:  # what it did when it was last heard is not what it does
+        found.append(MODES[robot.mode])
     found.append(presence_said(robot))
     return sorted(found, key=lambda s: ("bad", "info", "warn", "ok", "off").index(s.token))

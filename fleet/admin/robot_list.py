@@ -12,6 +12,7 @@ from django.utils import timezone
 from fleet.admin.pages import RetiredFilter
 from fleet.models import Hold, HoldKind, Mode, Presence, Robot
 from fleet.ports import live, work
+from fleet.wording import MODES, PRESENCES
 
 _OPEN_HOLD = Hold.objects.filter(robot=OuterRef("pk"), released_at=None)
 HELD = Exists(_OPEN_HOLD)
@@ -48,6 +49,17 @@ class HeldFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Robot]) -> QuerySet[Robot]:
         chosen = WHERE.get(self.value() or "")
         return queryset if chosen is None else queryset.filter(chosen, retired_at=None)
+
+
+class SaidFilter(admin.ChoicesFieldListFilter):
+    """What robots say and what we know of their links, in the words of all pages."""
+
+    def choices(self, changelist: Any) -> Any:
+        words = {"mode": MODES, "presence": PRESENCES}[self.field.name]
+        said = {str(label): words[value].word for value, label in self.field.flatchoices}
+        for choice in super().choices(changelist):
+            label, bracket, count = str(choice["display"]).partition(" (")
+            yield {**choice, "display": f"{said.get(label, label)}{bracket}{count}"}
 
 
 class ServiceFilter(RetiredFilter):

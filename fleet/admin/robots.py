@@ -11,6 +11,7 @@ from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
@@ -19,6 +20,7 @@ from fleet.admin.pages import Button
 from fleet.admin.robot_list import (
     HeldFilter,
     RobotChangeList,
+    SaidFilter,
     ServiceFilter,
     battery_words,
     clock_words,
@@ -99,7 +101,7 @@ class RobotAdmin(SheetAdmin):
     change_list_template = "admin/drover/robot_list.html"
     list_display = ("id", "name", "condition", "battery", "mission", "held", "heard", "works_at")
     list_display_links = ("id", "name")
-    list_filter = (HeldFilter, ServiceFilter, "mode", "presence", "site", "brand")
+    list_filter = (HeldFilter, ServiceFilter, ("mode", SaidFilter), ("presence", SaidFilter), "site", "brand")
     list_select_related = ("site", "brand")
     search_fields = ("id", "name", "site__name", "brand__name")
     search_help_text = "Id, name, site or brand"
@@ -146,7 +148,9 @@ class RobotAdmin(SheetAdmin):
     def condition(self, robot: Any) -> SafeString:
         words = format_html_join(" ", '<span class="said {}"><i>{}</i> {}</span>', _columns(robot))
         return format_html(
-            "{}{}", words, format_html(' <span class="quiet">{}</span>', robot.fault[:80]) if robot.fault else ""
+            "{}{}",
+            words,
+            format_html(' <span class="quiet">{}</span>', Truncator(robot.fault).chars(80)) if robot.fault else "",
         )
 
     @admin.display(description="battery")
@@ -159,13 +163,15 @@ class RobotAdmin(SheetAdmin):
             return ""
         return format_html(
             '<a href="{}" dir="auto">{}</a> <span class="quiet nowrap">{}</span>',
-            robot.work.url, robot.work.title[:80], robot.work.says,
+            robot.work.url, Truncator(robot.work.title).chars(80), robot.work.says,
         )  # fmt: skip
 
     @admin.display(description="hold")
     def held(self, robot: Any) -> SafeString | str:
         words = "; ".join(
-            f"by {h.by}" + (f": {h.why[:80]}" if h.why else "") + (f", until {clock(h.until)}" if h.until else "")
+            f"by {h.by}"
+            + (f": {Truncator(h.why).chars(80)}" if h.why else "")
+            + (f", until {clock(h.until)}" if h.until else "")
             for h in robot.open_holds
         )
         return format_html('<span dir="auto">{}</span>', words) if words else ""

@@ -66,6 +66,8 @@ class Robot(models.Model):
     next_due_at = models.DateTimeField(null=True, help_text="The earliest of its deadlines (fleet/deadlines.py).")
     version = models.PositiveIntegerField(default=0)
 
+    SAID_AS = {Presence.SUSPECT: "not heard of lately", Mode.MANUAL: "driven by hand"}  # in sentences, as everywhere
+
     class Meta:
         ordering = ["id"]
         indexes = [
