@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin, UsualFilter
 from fleet.admin.records import page_of
@@ -148,7 +149,7 @@ class AlertAdmin(PageAdmin):
     def stand(self, alert: Alert) -> str:
         if alert.cleared_at:
             by = f" by {alert.cleared_by}" if alert.cleared_by else ""
-            return f"Cleared{by}: {alert.cleared_why[:80]}"
+            return f"Cleared{by}: {Truncator(alert.cleared_why).chars(80)}"
         return f"Acknowledged by {alert.acknowledged_by}" if alert.acknowledged_at else "Open"
 
 

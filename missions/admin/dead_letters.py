@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.records import PAGES, as_text
@@ -98,7 +99,7 @@ class DeadLetterAdmin(PageAdmin):
 
     @admin.display(description="why")
     def why(self, letter: Any) -> str:
-        return str(letter.reason if letter.alike_n == 1 else letter.reason_group)[:200]
+        return str(Truncator(letter.reason if letter.alike_n == 1 else letter.reason_group).chars(200))
 
     @admin.display(description="alike")
     def how_many(self, letter: Any) -> SafeString:

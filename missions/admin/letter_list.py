@@ -9,6 +9,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import Count, Max, Min, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.text import Truncator
 
 from fleet.admin.pages import UsualFilter
 from fleet.models import Robot, Site
@@ -82,7 +83,7 @@ class _Values(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         seen = at_sites(request.user, DeadLetter.objects.order_by()).values_list(self.column)
         return [
-            (value, value[:80])
+            (value, Truncator(value).chars(80))
             for value, _ in seen.annotate(n=Count("pk")).order_by("-n", self.column)[:OFFERED]
             if value
         ]

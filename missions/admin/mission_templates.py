@@ -8,6 +8,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
+from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin, RetiredFilter
 from fleet.admin.timeline import timeline
@@ -59,7 +60,7 @@ class TemplateAdmin(PageAdmin):
 
     @admin.display(description="steps")
     def what(self, template: Template) -> str:
-        return "; ".join(words for words, _, _ in steps_in_words(template))[:200]
+        return str(Truncator("; ".join(words for words, _, _ in steps_in_words(template))).chars(200))
 
     @admin.display(description="asks for")
     def asks(self, template: Template) -> str:

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago, stamp, timeline
@@ -195,7 +196,7 @@ class WebhookAdmin(PageAdmin):
 
     @admin.display(description="events")
     def what(self, webhook: Webhook) -> str:
-        return "everything" if ALL in webhook.kinds else ", ".join(webhook.kinds)[:120]
+        return "everything" if ALL in webhook.kinds else str(Truncator(", ".join(webhook.kinds)).chars(120))
 
     @admin.display(description="waiting", ordering="waiting_n")
     def waiting(self, webhook: Any) -> SafeString:
