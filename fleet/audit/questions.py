@@ -73,7 +73,9 @@ class Moment(forms.DateTimeField):
 class Question(forms.Form):
     """The filters of the audit page, as its address carries them."""
 
-    q = forms.CharField(label="Find", required=False, max_length=200, help_text="robot or mission id, person, trace")
+    q = forms.CharField(
+        label="Find", required=False, max_length=200, widget=forms.TextInput({"placeholder": "id, person, trace"})
+    )
     who = forms.CharField(required=False, max_length=200)
     by = forms.ChoiceField(label="Kind of actor", required=False, choices=[("", "anybody"), *ACTORS.items()])
     what = forms.ChoiceField(required=False, choices=kind_choices)

@@ -62,13 +62,29 @@ class ParameterForm(forms.Form):
         r"^[a-z][a-z0-9_]{0,39}\Z", error_messages={**NEEDED, "invalid": "Small letters, digits and underscores."},
         widget=_named("name"),
     )  # fmt: skip
-    type = forms.ChoiceField(choices=list(PARAMETER_TYPES.items()), initial="place")
+    type = forms.ChoiceField(
+        choices=list(PARAMETER_TYPES.items()), initial="place", widget=forms.Select({"aria-label": "Is a"})
+    )
     label = forms.CharField(required=False, max_length=100, widget=_named("label"))
     default = forms.CharField(required=False, max_length=MAX_TEXT, widget=_named("default"))
 
 
+class _Parameters(forms.BaseFormSet):
+    """Its boxes stand in a table and have no label of their own."""
+
+    def add_fields(self, form: Any, index: Any) -> None:
+        super().add_fields(form, index)
+        form.fields["DELETE"].widget.attrs["aria-label"] = "Remove this parameter"
+
+
 ParameterFormSet = forms.formset_factory(
-    ParameterForm, extra=3, max_num=MAX_PARAMETERS, absolute_max=2 * MAX_PARAMETERS, validate_max=True, can_delete=True
+    ParameterForm,
+    formset=_Parameters,
+    extra=3,
+    max_num=MAX_PARAMETERS,
+    absolute_max=2 * MAX_PARAMETERS,
+    validate_max=True,
+    can_delete=True,
 )
 
 

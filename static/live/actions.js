@@ -16,12 +16,17 @@ export function tell(text, problem = false, link = '') {
 
 export function ask(question, yes) {
   const dialog = document.getElementById('ask');
+  const card = document.activeElement.closest?.('.card'); // its button may be gone when the dialog closes
   dialog.querySelector('p').textContent = question;
   dialog.querySelector('[value=yes]').textContent = yes;
   dialog.returnValue = 'no';
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes'), { once: true });
+    const closed = () => {
+      if (card && document.activeElement === document.body) document.getElementById(card.id)?.focus();
+      resolve(dialog.returnValue === 'yes');
+    };
+    dialog.addEventListener('close', closed, { once: true });
   });
 }
 

@@ -40,6 +40,7 @@ function before(event) {
   if (frame.whole) keepOnly(frame.put);
   frame.gone.forEach((id) => document.getElementById(id)?.remove());
   frame.put.forEach(makeRoom);
+  frame.focus = document.activeElement.closest?.('.card')?.id;
   frame.states = new Map(frame.put.map((id) => [id, document.getElementById(id)?.dataset.state]));
 }
 
@@ -62,6 +63,8 @@ function after(event) {
       element.addEventListener('animationend', () => element.classList.remove('changed'), { once: true });
     }
   }
+  // the button that was just pressed may be gone: its card keeps the focus
+  if (frame.focus && document.activeElement === document.body) document.getElementById(frame.focus)?.focus({ preventScroll: true });
   afterPush(frame);
   keepChosen(frame);
   showStops();

@@ -6,6 +6,8 @@ const STALE_MS = 2 * BEAT_MS + 500; // two beats missed
 const DEAD_MS = 4 * BEAT_MS; // the socket says it is open but nothing comes: make a new one
 const GONE = { 4401: 'You are signed out. Sign in again.', 4403: 'Your role does not allow this page any more.' };
 
+const NEWS = { opening: '', live: 'Live', slow: 'Slow: changes arrive late', stale: 'Stale: what is shown is old' };
+
 let lastGood = performance.now(); // last proof that what is shown is what is
 let lastHeard = performance.now();
 let lastTry = -Infinity;
@@ -28,7 +30,10 @@ function show() {
     stale: ended ? 'Signed out' : `Stale ${span(now - lastGood)}`,
   };
   const box = state();
-  if (box.dataset.state !== name) box.dataset.state = name;
+  if (box.dataset.state !== name) {
+    box.dataset.state = name;
+    document.getElementById('link-news').textContent = NEWS[name]; // read out when it changes, not every second
+  }
   const text = box.querySelector('span');
   if (text.textContent !== words[name]) text.textContent = words[name];
   const why = {

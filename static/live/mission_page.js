@@ -7,6 +7,7 @@ const says = document.getElementById("link-says");
 const clock = () => new Date().toLocaleTimeString([], { hourCycle: "h23" });
 const now = () => holder.querySelector(".mission-now");
 let answered = clock();
+const say = (text) => says.textContent !== text && (says.textContent = text); // a screen reader speaks only what is new
 let waiting = false; // a part in use was left as it is: ask for everything again
 
 const inUse = (part) => part.contains(document.activeElement) || part.querySelector("details[open]");
@@ -33,10 +34,10 @@ async function ask() {
     if (!answer.ok || answer.redirected) throw new Error(answer.status);
     if (answer.status === 200) exchange(await answer.text());
     answered = clock();
-    says.textContent = Number(now().dataset.every) ? "This page follows the mission." : "";
+    say(Number(now().dataset.every) ? "This page follows the mission." : "");
     says.classList.remove("bad-text");
   } catch {
-    says.textContent = `No answer from Drover since ${answered}: what you see may be old. It keeps asking.`;
+    say(`No answer from Drover since ${answered}: what you see may be old. It keeps asking.`);
     says.classList.add("bad-text");
   }
 }

@@ -41,6 +41,23 @@ def line(page: Page, robot_id: str):
     return page.locator(f"[id='stopped-{robot_id}']")
 
 
+def test_the_keyboard_keeps_its_place_when_the_button_goes(sign_in, admin_person, robot, hall_2):
+    """And who only hears the page is told whose Stop it is, and once that the page is live."""
+    robots.stop_robot("RB-021", by=SYSTEM)
+    Words().stands("RB-021")
+    page = opened(sign_in(admin_person))
+    uma = card(page, "RB-021")
+    release = uma.get_by_role("button", name="Release…")
+    release.focus()
+    page.keyboard.press("Enter")
+    page.locator("#ask [value=yes]").focus()
+    page.keyboard.press("Enter")
+    expect(release).to_have_count(0)
+    expect(uma).to_be_focused()
+    expect(uma.get_by_role("button", name="Stop Uma", exact=True)).to_have_count(1)
+    expect(page.locator("#link-news")).to_have_text("Live")
+
+
 def test_stop_everything_in_hall_2_and_release_two(sign_in, admin_person, robot, hall_2):
     page = opened(sign_in(admin_person))
     page.get_by_role("link", name="Hall 2").click()
