@@ -106,9 +106,9 @@ class PlaceAdmin(SheetAdmin):
             return {"heading": "Add a place", "verb": "Add the place"}
         return {"heading": f"Edit {row}", "verb": "Save", "after": f"At {row.site}."}
 
-    @admin.display(description="", ordering="is_charger")
+    @admin.display(description="charger", ordering="is_charger")
     def charger(self, place: Place) -> str:
-        return "charger" if place.is_charger else ""
+        return "yes" if place.is_charger else ""
 
     @admin.display(description="nodes")
     def node_ids(self, place: Place) -> str:

@@ -324,7 +324,8 @@ def test_worst_comes_first():
 def test_what_is_tried_again_counts_down():
     """The browser makes "in 4 s" of the moment."""
     row = robot(**ON_A_MISSION | {"mission_retry_for": "failure", "mission_retry_due_at": T0})
-    for html in (card(row), fragments.mission(mission(retry_for="failure", retry_due_at=T0, attempt=1)).html):
+    again = mission(retry_for="failure", retry_due_at=T0, attempt=1, failed_attempts=1, failure_retries=2)
+    for html in (card(row), fragments.mission(again).html):
         assert [a["data-as"] for tag, a in Reader(html).elements if tag == "time"] == ["in"]
     paused = card(robot(**vars_of(row) | {"mode": "paused", "mission_paused_at": T0}))
     assert plain(paused) == "Paused 10:31 UTC"
