@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+What = str | Callable[[], str]  # what is waited for in words; what stands there in the end only a function can tell
+
 EVERY_S = 0.05
+PATIENCE_S = 30.0  # not how long it may take, but when to give up: other tests want the machine as well
 
 
-def eventually(predicate: Callable[[], Any], timeout_s: float = 5.0, what: str = "") -> Any:
+def eventually(predicate: Callable[[], Any], timeout_s: float = PATIENCE_S, what: What = "") -> Any:
     """Ask until the answer is true, and return it. An exception is a "not yet"; the last one explains a failure."""
     ends = time.monotonic() + timeout_s
     while True:
@@ -24,7 +27,7 @@ def eventually(predicate: Callable[[], Any], timeout_s: float = 5.0, what: str =
         time.sleep(EVERY_S)
 
 
-async def eventually_async(predicate: Callable[[], Any], timeout_s: float = 5.0, what: str = "") -> Any:
+async def eventually_async(predicate: Callable[[], Any], timeout_s: float = PATIENCE_S, what: What = "") -> Any:
     """The same inside an event loop; the predicate may be a coroutine function."""
     ends = time.monotonic() + timeout_s
     while True:
@@ -42,6 +45,6 @@ async def eventually_async(predicate: Callable[[], Any], timeout_s: float = 5.0,
         await asyncio.sleep(EVERY_S)
 
 
-def _failure(predicate: Callable[[], Any], timeout_s: float, what: str, reason: Exception | None) -> str:
-    what = what or getattr(predicate, "__name__", "it")
-    return f"{what} did not become true within {timeout_s:g} s" + (f": {reason!r}" if reason else "")
+def _failure(predicate: Callable[[], Any], timeout_s: float, what: What, reason: Exception | None) -> str:
+    words = (what() if callable(what) else what) or getattr(predicate, "__name__", "it")
+    return f"{words} did not become true within {timeout_s:g} s" + (f": {reason!r}" if reason else "")

@@ -1,4 +1,4 @@
-"""Keeps a set of processes running: start in order, probe, restart what dies, stop in reverse order, one log.
+"""Keeps a set of processes running: start in order, probe, restart what dies, stop what all stand on last, one log.
 
 Every child leads a session of its own, so that Ctrl-C reaches only the supervisor, and is tied to the supervisor
 (`fleet.running.tether`), so that nothing is left even after a `kill -9`.
@@ -41,7 +41,7 @@ class Program:
 
     name: str
     argv: Sequence[str]
-    tier: int = 0  # higher ones stop first
+    tier: int = 0  # higher ones stand on lower ones; the lowest stops last
     ready: Callable[[], Awaitable[bool]] | None = None
     up_after_s: float = 2.0
     ready_within_s: float = 60.0  # then it counts as hung and is ended
@@ -102,9 +102,13 @@ class Supervisor:
         return {k.program.name: k.process.pid for k in self._kept if k.process and k.process.returncode is None}
 
     async def stop(self) -> None:
-        """Stop tier by tier, the highest first, each program within its own time; SIGKILL ends patience."""
-        for tier in sorted({k.program.tier for k in self._kept}, reverse=True):
-            await asyncio.gather(*(self._end(k) for k in self._kept if k.program.tier == tier))
+        """All at once, and then what all stand on; each program within its own time, SIGKILL ends patience.
+
+        One tier after the other would add their times up, and who pressed Ctrl-C waits.
+        """
+        lowest = min((k.program.tier for k in self._kept), default=0)
+        for last in (False, True):
+            await asyncio.gather(*(self._end(k) for k in self._kept if (k.program.tier == lowest) is last))
         for pump in self._pumps:
             pump.cancel()
 

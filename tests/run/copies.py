@@ -65,7 +65,7 @@ class Copy:
     def output(self) -> str:
         return "\n".join(self.lines)
 
-    def until_ready(self, timeout_s: float = 60) -> "Copy":
+    def until_ready(self, timeout_s: float = 240) -> "Copy":
         def said() -> re.Match[str] | None:
             found = READY.search(self.output)
             assert found or self.make.poll() is None, f"it ended instead:\n{self.output}"
@@ -82,7 +82,7 @@ class Copy:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(self.url + path, timeout=5) as response:
+            with urllib.request.urlopen(self.url + path, timeout=20) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -49,7 +49,7 @@ async def test_a_program_is_not_given_up_while_a_store_below_it_recovers(supervi
     code = "import os; open(os.environ['HERE'] + '/tries', 'a').write('x'); raise SystemExit(3)"
     web = supervisor.start(python("web", code, tier=1))
     tries = tmp_path / "tries"
-    await eventually_async(lambda: tries.exists() and tries.stat().st_size > module.EARLY_DEATHS + 1, 10)
+    await eventually_async(lambda: tries.exists() and tries.stat().st_size > module.EARLY_DEATHS + 1)
     assert not supervisor.gave_up.done()
     (tmp_path / "recovered").touch()
     await store
@@ -73,7 +73,7 @@ async def test_a_program_that_was_up_is_started_again_at_once_and_never_given_up
     for _ in range(module.EARLY_DEATHS + 1):
         old = supervisor.pids()["web"]
         os.kill(old, signal.SIGKILL)
-        await eventually_async(lambda old=old: supervisor.pids().get("web", old) != old, 5)
+        await eventually_async(lambda old=old: supervisor.pids().get("web", old) != old)
         await asyncio.sleep(0.4)  # it is up
     assert not supervisor.gave_up.done()
 
@@ -86,7 +86,7 @@ async def test_a_probe_decides_what_up_means(supervisor, tmp_path):
     await asyncio.sleep(0.5)
     assert not up.done()
     (tmp_path / "up").touch()
-    await asyncio.wait_for(up, 2)
+    await asyncio.wait_for(up, 30)
 
 
 LAST_WORD = """
@@ -100,12 +100,13 @@ time.sleep(60)
 """
 
 
-async def test_the_highest_tier_stops_first(supervisor, tmp_path):
+async def test_what_all_stand_on_stops_last(supervisor, tmp_path):
     for tier, name in enumerate(("store", "web", "worker")):
         supervisor.start(Program(name, [sys.executable, "-c", LAST_WORD, name], tier=tier))
-    await eventually_async(lambda: all((tmp_path / name).exists() for name in ("store", "web", "worker")), 5)
+    await eventually_async(lambda: all((tmp_path / name).exists() for name in ("store", "web", "worker")))
     await supervisor.stop()
-    assert (tmp_path / "order").read_text().split() == ["worker", "web", "store"]
+    *above, last = (tmp_path / "order").read_text().split()
+    assert (set(above), last) == ({"worker", "web"}, "store")
 
 
 async def test_a_program_that_does_not_stop_is_killed_with_all_that_it_started(supervisor, tmp_path):
@@ -117,12 +118,12 @@ with open(os.environ["HERE"] + "/child", "w") as file: file.write(str(child.pid)
 time.sleep(60)
 """
     supervisor.start(python("deaf", code, stop_within_s=0.2))
-    await eventually_async(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), 5)
+    await eventually_async(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text())
     began = time.monotonic()
     await supervisor.stop()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 15  # it and its child would be there for 60 s
     child = Path(f"/proc/{(tmp_path / 'child').read_text()}/stat")
-    await eventually_async(lambda: not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z", 2)
+    await eventually_async(lambda: not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 async def test_once_says_what_went_wrong(supervisor):
@@ -139,7 +140,7 @@ async def test_the_log_has_a_line_per_line_behind_its_name_and_nothing_that_driv
     def text() -> str:
         return (tmp_path / "log").read_text()
 
-    await eventually_async(lambda: "very long line" in text(), 5)
+    await eventually_async(lambda: "very long line" in text())
     lines = [line.split(" ", 1)[1] for line in text().splitlines()]
     assert lines[:2] == ["talker     one[2J", "talker     two"]
     assert "\x1b" not in text()
@@ -152,7 +153,7 @@ def test_a_reader_that_stops_reading_holds_up_nothing():
     for _ in range(50_000):
         console.line("web", "x" * 100)
     console.close(0.1)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30  # it took 0.3 s
     os.close(reading)
-    eventually(console._queue.empty, 5, "what waits to be dropped, once nobody can read it")
+    eventually(console._queue.empty, what="what waits to be dropped, once nobody can read it")
     os.close(writing)
