@@ -65,7 +65,7 @@ class OwnValkey:
              "--dir", str(self.folder), "--appendonly", "yes", "--appendfsync", "always"],
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
-        eventually(lambda: redis.from_url(self.url).ping(), 10, "Valkey answers")
+        eventually(lambda: redis.from_url(self.url).ping(), what="Valkey answers")
 
     def kill(self) -> None:
         assert self.process
@@ -124,7 +124,7 @@ def web(environment, tmp_path):
             command, cwd=settings.BASE_DIR, env=environment | same | {"DEBUG": "1"}, stdout=out, stderr=out,
             preexec_fn=tied(),
         )  # fmt: skip
-    eventually(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, 20, "web listens")
+    eventually(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, what="web listens")
     yield port
     web.kill()
     web.wait()

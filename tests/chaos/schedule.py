@@ -21,7 +21,6 @@ from missions import actions, drawing_up
 from missions.models import FINAL, Mission
 from telemetry import stream
 from tests.actors import SYSTEM
-from tests.chaos import machine
 from tests.chaos.judging import Judge
 from tests.chaos.trouble import OF_SMALL_DISKS, PEOPLE, TROUBLES, WORKERS, Act
 from tests.chaos.world import World
@@ -29,8 +28,7 @@ from tests.eventually import eventually
 from tests.model import oracle
 
 LASTS_S = 3.0  # of trouble
-SETTLE_S = 60.0  # until everything has ended after it, if nothing else needs the machine
-BUSY_S = 180.0  # the same if something does
+SETTLE_S = 180.0  # when to give up that everything ends after it: other tests want the machine as well
 
 
 @dataclass
@@ -62,7 +60,7 @@ class Schedule:
             act()
         self._heal()
         try:
-            eventually(self._settled, _patience_s(), "everything has ended")
+            eventually(self._settled, SETTLE_S, "everything has ended")
         except AssertionError as error:
             return [f"{error}: {self._unsettled()}", *self.judge.wrong()]
         return self.judge.wrong()
@@ -170,16 +168,12 @@ class Schedule:
             stopping.release_robot(hold.robot_id, number=hold.number, by=SYSTEM)
         eventually(
             lambda: not Mission.objects.exclude(state__in=FINAL).exists(),
-            _patience_s(),
+            SETTLE_S,
             "nothing is left of the last one",
         )
         eventually(
-            lambda: set(Robot.objects.values_list("presence", flat=True)) == {"online"}, _patience_s(), "all are online"
+            lambda: set(Robot.objects.values_list("presence", flat=True)) == {"online"}, SETTLE_S, "all are online"
         )
-
-
-def _patience_s() -> float:
-    return BUSY_S if machine.is_busy() else SETTLE_S
 
 
 def _backlog() -> str:

@@ -20,7 +20,6 @@ from telemetry import stream
 from telemetry.models import FailedTry, Partition, ProcessedMessage, Watermark
 from telemetry.partitions import LEASE_S
 from tests.actors import SYSTEM
-from tests.chaos.machine import is_busy
 from tests.chaos.scripted_robots import Cast, fleet_of
 from tests.eventually import eventually
 from tests.telemetry.robots_talk import message, whole_life
@@ -59,8 +58,8 @@ def test_workers_killed_at_every_hook_lose_nothing_and_double_nothing(site, bran
     while any(lines.values()):
         cast.play([next_line(cast, robot, lines[robot], 0) for robot in lines if lines[robot]])
     said = [(robot, line["msg_id"]) for robot, every in cast.said.items() for line in every]
-    eventually(lambda: ProcessedMessage.objects.count() == len(said), 15, "everything said is applied")
-    eventually(lambda: pending() == 0, 5, "everything applied is acknowledged")
+    eventually(lambda: ProcessedMessage.objects.count() == len(said), what="everything said is applied")
+    eventually(lambda: pending() == 0, what="everything applied is acknowledged")
 
     assert deaths >= 20
     wounds = [json.loads(line) for line in note.read_text().splitlines()]
@@ -137,8 +136,8 @@ def test_the_mission_of_a_robot_killed_for_good_ends_by_policy_and_the_robot_is_
     cast = Cast()
     start_worker(grace_s=0.5)
     cast.play([message(mission.robot_id, "mission.accepted", 1, mission=mission)])  # its last words
-    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing", 10)
-    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "aborted", 20)
+    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "executing")
+    eventually(lambda: Mission.objects.get(pk=mission.pk).state == "aborted")
     ended = Mission.objects.get(pk=mission.pk)
     assert (ended.abort_reason, ended.stop_confirmed) == ("robot_fault", False)
     assert "offline" in ended.abort_detail
@@ -150,42 +149,45 @@ def test_the_mission_of_a_robot_killed_for_good_ends_by_policy_and_the_robot_is_
     assert kinds.index("mission.robot_lost") < kinds.index("mission.stop_requested") < kinds.index("mission.aborted")
 
 
+@pytest.mark.quiet
 def test_a_lone_worker_started_again_applies_the_first_event_within_three_seconds(site, brand, start_worker, capsys):
     [mission] = fleet_of(site, brand, 1, 2)
     cast, took = Cast(), []
     worker = start_worker()
-    eventually(lambda: Partition.objects.exclude(owner="").exists(), 15)
+    eventually(lambda: Partition.objects.exclude(owner="").exists())
     for line in whole_life(mission, 2)[:3]:
         worker.kill()
         began = time.monotonic()
         worker.wait()
         worker = start_worker()  # as the supervisor does
         cast.play([line])
-        eventually(lambda: ProcessedMessage.objects.filter(msg_id=line["msg_id"]).exists(), 15)  # noqa: B023
+        eventually(lambda: ProcessedMessage.objects.filter(msg_id=line["msg_id"]).exists())  # noqa: B023
         took.append(time.monotonic() - began)
     with capsys.disabled():
         print(f"\n  a lone worker killed and started again: first event after {', '.join(f'{t:.2f}' for t in took)} s")
     assert sorted(took)[1] < 3.0
 
 
+@pytest.mark.quiet
 def test_a_worker_told_to_stop_gives_its_partitions_back_within_a_second(manage):
     worker = manage("worker")
-    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
+    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS)
     began = time.monotonic()
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(5) == 0
+    assert worker.wait(30) == 0
     assert time.monotonic() - began < 1.0
     assert not Partition.objects.exclude(owner="").exists()
     assert "Traceback" not in worker.stderr.read()
 
 
+@pytest.mark.quiet
 def test_a_planned_restart_hands_over_without_a_gap(site, brand, start_worker, capsys):
     """Robots talk all the time while both workers are replaced, one after the other: no word waits for a lease to end."""
     fleet_of(site, brand, ROBOTS, 1)
-    robots, cast, busy = [f"RB-{n:03}" for n in range(ROBOTS)], Cast(), is_busy()
+    robots, cast = [f"RB-{n:03}" for n in range(ROBOTS)], Cast()
     workers = [start_worker(), start_worker()]
     eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, 40, "both have a share")
-    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
+    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS)
 
     def talk_until(predicate, within_s: float = 40.0) -> None:
         ends = time.monotonic() + within_s
@@ -207,7 +209,7 @@ def test_a_planned_restart_hands_over_without_a_gap(site, brand, start_worker, c
         print(f"\n  {said} messages while two workers were replaced: from a word to its effect median {waited[len(waited) // 2]:.3f} s,"
               f" worst {waited[-1]:.2f} s")  # fmt: skip
     assert invariants.check() == []
-    assert waited[-1] < LEASE_S if busy else waited[-1] < 1.0
+    assert waited[-1] < 1.0
 
 
 @pytest.mark.parametrize(
@@ -225,11 +227,11 @@ def test_a_worker_frozen_between_read_and_commit_writes_nothing_when_it_wakes_up
     [mission] = fleet_of(site, brand, 1, 2)
     p, note, log, cast = stream.partition_of(mission.robot_id), tmp_path / "note", tmp_path / "log", Cast()
     frozen = start_worker(die_at=where, how="SIGSTOP", note=str(note), log=log)
-    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS, 15)
+    eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS)
     fence = Partition.objects.get(pk=p).fence
     accepted, first, *_ = whole_life(mission, 2)
     cast.play([accepted])
-    eventually(note.exists, 10, "it has read and is frozen")
+    eventually(note.exists, what="it has read and is frozen")
     frozen_at = json.loads(note.read_text())["at"]
     assert ProcessedMessage.objects.count() == 0
     start_worker()
@@ -239,11 +241,11 @@ def test_a_worker_frozen_between_read_and_commit_writes_nothing_when_it_wakes_up
     assert min(row[-1] for row in written).timestamp() > frozen_at  # by the heir: the other read its clock before
 
     frozen.send_signal(signal.SIGCONT)
-    eventually(lambda: says in log.read_text(), 10, "its commit was refused")
+    eventually(lambda: says in log.read_text(), what="its commit was refused")
     assert rows(mission) == written
     cast.play([first])
-    eventually(lambda: Mission.objects.get(pk=mission.pk).current_step == 2, 10)
-    eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, 10, "both have a share again")
+    eventually(lambda: Mission.objects.get(pk=mission.pk).current_step == 2)
+    eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, what="both have a share again")
     assert rows(mission)[: len(written)] == written
     assert ProcessedMessage.objects.count() == 2
     assert invariants.check() == []

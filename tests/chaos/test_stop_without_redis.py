@@ -58,12 +58,13 @@ def connected(port, robot, environment, tmp_path):
     )  # fmt: skip
     process.stdin.write(json.dumps(config).encode() + b"\n")
     process.stdin.flush()
-    eventually(lambda: Link.objects.get(pk=robot.pk).gateway, 15, "the robot is connected")
+    eventually(lambda: Link.objects.get(pk=robot.pk).gateway, what="the robot is connected")
     yield Link.objects.get(pk=robot.pk)
     process.kill()
     process.communicate()
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("how", ["frozen", "killed"])
 def test_a_stop_reaches_the_robot_within_two_seconds_and_its_word_comes_back(
     redises, port, connected, supervisor, start_worker, how
@@ -79,10 +80,10 @@ def test_a_stop_reaches_the_robot_within_two_seconds_and_its_word_comes_back(
     began = time.monotonic()
     status, body, took = person.ask("/fleet/stop?site=all", b"")
     assert (status, json.loads(body)["robots"]) == (200, {"RB-001": "stopping"})
-    eventually(lambda: Command.objects.filter(kind="robot.stop", sent_at__isnull=False).exists(), 5, "it is sent")
+    eventually(lambda: Command.objects.filter(kind="robot.stop", sent_at__isnull=False).exists(), what="it is sent")
     sent = time.monotonic() - began
     assert sent < 2.0
-    eventually(lambda: Hold.objects.get().confirmed_at, 10, "the robot's word is written")
+    eventually(lambda: Hold.objects.get().confirmed_at, what="the robot's word is written")
     assert Link.objects.get(pk="RB-001").session == connected.session  # the link never broke
     assert Event.objects.filter(kind="robot.stop_confirmed").count() == 1
     print(
@@ -94,7 +95,7 @@ def test_a_stop_reaches_the_robot_within_two_seconds_and_its_word_comes_back(
     start_worker()
     assert "Stopped by" in person.ask("/fleet/")[1]
     assert json.loads(person.ask("/fleet/release", b"robots=RB-001")[1])["robots"] == {"RB-001": "released"}
-    eventually(lambda: Command.objects.get(kind="robot.release").state == "delivered", 15, "the worker goes on")
+    eventually(lambda: Command.objects.get(kind="robot.release").state == "delivered", what="the worker goes on")
     assert Link.objects.get(pk="RB-001").session == connected.session
     assert Event.objects.filter(kind="robot.stop_confirmed").count() == 1  # what it repeats counts once
     assert invariants.check() == []

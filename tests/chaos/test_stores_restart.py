@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.django_db(transaction=True)]
 
 def assert_all_done_once(missions: list[Mission], cast: Cast) -> None:
     everything = sum(len(lines) for lines in cast.said.values())
-    eventually(lambda: ProcessedMessage.objects.count() == everything, 15, "everything said is applied")
+    eventually(lambda: ProcessedMessage.objects.count() == everything, what="everything said is applied")
     assert set(Mission.objects.values_list("state", flat=True)) == {"success"}
     for kind in ("mission.started", "mission.succeeded"):
         assert Event.objects.filter(kind=kind).count() == len(missions)
@@ -38,7 +38,7 @@ def test_a_durable_redis_killed_and_started_again_keeps_what_was_acknowledged(
     environment["REDIS_URL"] = settings.REDIS_URL = own_valkey.url
     missions, cast = fleet_of(site, brand, 4, 3), Cast()
     worker = start_worker()
-    eventually(lambda: Partition.objects.exclude(owner="").exists(), 15)
+    eventually(lambda: Partition.objects.exclude(owner="").exists())
     first, second, *rest = acts(missions, 3)
     cast.play(first)
     worker.send_signal(signal.SIGSTOP)
@@ -57,10 +57,10 @@ def test_a_durable_redis_killed_and_started_again_keeps_what_was_acknowledged(
 def test_a_worker_whose_database_sessions_are_cut_goes_on(site, brand, start_worker):
     missions, cast = fleet_of(site, brand, 4, 5), Cast()
     worker = start_worker()
-    eventually(lambda: Partition.objects.exclude(owner="").exists(), 15)
+    eventually(lambda: Partition.objects.exclude(owner="").exists())
     for act in acts(missions, 5):
         cast.play(act)
-        eventually(cut_sessions, 10, "the worker has a session again")
+        eventually(cut_sessions, what="the worker has a session again")
     assert_all_done_once(missions, cast)
     assert worker.poll() is None
 

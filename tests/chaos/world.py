@@ -88,7 +88,7 @@ class Child:
             self.process.kill()
             self.process.wait()
 
-    def end(self, number: signal.Signals = signal.SIGTERM, patience_s: float = 5.0) -> None:
+    def end(self, number: signal.Signals = signal.SIGTERM, patience_s: float = 20.0) -> None:
         """As planned; killed when it takes too long."""
         if self.process is not None:
             self.thaw()

@@ -45,7 +45,7 @@ class Mosquitto:
                 stderr=out,
                 preexec_fn=tied(),
             )
-        ends = time.monotonic() + 10
+        ends = time.monotonic() + 30
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 0.2).close()
@@ -68,7 +68,7 @@ class Mosquitto:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
-            self.process.wait(10)
+            self.process.wait(30)
 
     def __enter__(self) -> "Mosquitto":
         return self.start()

@@ -55,7 +55,7 @@ class Process:
         """As planned."""
         self.send(signal.SIGTERM)
         assert self.process is not None
-        self.process.wait(10)
+        self.process.wait(30)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 from telemetry import protocol
 from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
 from telemetry.gateways.mqtt.gateway import Gateway, serve
-from tests.eventually import eventually_async
+from tests.eventually import PATIENCE_S, eventually_async
 
 
 @asynccontextmanager
@@ -20,7 +20,7 @@ async def running(url: str, name: str = "drover-test") -> AsyncIterator[Gateway]
     await gateway.start()
     serving = asyncio.create_task(serve(gateway, stopping))
     try:
-        await eventually_async(lambda: gateway.broker.hears, 10, "the gateway hears the broker")
+        await eventually_async(lambda: gateway.broker.hears, what="the gateway hears the broker")
         yield gateway
     finally:
         stopping.set()
@@ -42,7 +42,7 @@ class Device:
     async def __aenter__(self) -> "Device":
         self.broker.want({f"drover/v1/{self.robot}/commands": 1})
         self._task = asyncio.create_task(self.broker.run())
-        await eventually_async(lambda: self.broker.is_connected, 10, "the robot is connected")
+        await eventually_async(lambda: self.broker.is_connected, what="the robot is connected")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -74,7 +74,7 @@ class Device:
     def acknowledge(self, msg_id: str) -> None:
         self.publish("events", {"type": "ack", "msg_id": msg_id})
 
-    async def hear(self, wanted: Callable[[dict[str, Any]], bool], timeout_s: float = 5) -> dict[str, Any]:
+    async def hear(self, wanted: Callable[[dict[str, Any]], bool], timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """The first frame that is wanted; it and those before it are forgotten."""
 
         def found() -> dict[str, Any] | None:
@@ -84,4 +84,4 @@ class Device:
                     return frame
             return None
 
-        return await eventually_async(found, timeout_s, f"a frame for {self.robot}, of {self.frames}")
+        return await eventually_async(found, timeout_s, lambda: f"a frame for {self.robot}, of {self.frames}")

@@ -135,7 +135,7 @@ def everything(hall: Hall) -> Story:
     peer = hall.robot("0001", battery=90)
     yield "it is online", peer.is_online
     mission = peer.give("Everything", EVERYTHING)
-    yield "it has done everything", partial(has_ended, mission, "success"), 90
+    yield "it has done everything", partial(has_ended, mission, "success"), 240
     steps = Counter(kind for kind in kinds(mission) if kind.startswith("mission.step_"))
     assert steps["mission.step_completed"] == len(EVERYTHING), kinds(mission)
     assert not steps.keys() & {"mission.step_failed", "mission.step_skipped", "mission.step_retried"}
@@ -145,12 +145,12 @@ def paused_and_resumed(hall: Hall) -> Story:
     peer = hall.robot("0002", CALM)
     yield "it is online", peer.is_online
     mission = peer.give("Pause", FAR)
-    yield "it drives", lambda: step(mission) == 1 and peer.moves()
+    yield "it drives", lambda: step(mission) and peer.moves()
     actions.pause_mission(mission, by=SYSTEM)
     yield "it says that it is paused", lambda: Mission.objects.filter(pk=mission, paused_at__isnull=False).exists()
     yield "it stands", lambda: peer.row.mode == "paused" and peer.stands()
     actions.resume_mission(mission, by=SYSTEM)
-    yield "it has arrived", partial(has_ended, mission, "success"), 60
+    yield "it has arrived", partial(has_ended, mission, "success"), 240
     assert kinds(mission).count("mission.paused") == kinds(mission).count("mission.resumed") == 1
 
 
@@ -158,7 +158,7 @@ def cancelled_mid_drive(hall: Hall) -> Story:
     peer = hall.robot("0003", CALM)
     yield "it is online", peer.is_online
     mission = peer.give("Cancel while it drives", FAR)
-    yield "it drives", lambda: step(mission) == 1 and peer.moves()
+    yield "it drives", lambda: step(mission) and peer.moves()
     actions.cancel_mission(mission, by=SYSTEM)
     yield "it has ended", partial(has_ended, mission, "aborted")
     assert Mission.objects.get(pk=mission).stop_confirmed
@@ -167,7 +167,7 @@ def cancelled_mid_drive(hall: Hall) -> Story:
 
 
 def cancelled_mid_action(hall: Hall) -> Story:
-    peer = hall.robot("0004")
+    peer = hall.robot("0004", CALM)  # a pick takes 5 s
     yield "it is online", peer.is_online
     mission = peer.give("Cancel while it picks", [pick("Charger 1"), drop()])
     yield "it picks", lambda: step(mission) == 1 and peer.row.mode == "running"
@@ -180,14 +180,14 @@ def stopped_and_released(hall: Hall) -> Story:
     peer = hall.robot("0005", CALM)
     yield "it is online", peer.is_online
     mission = peer.give("Stop", FAR)
-    yield "it drives", lambda: step(mission) == 1 and peer.moves()
+    yield "it drives", lambda: step(mission) and peer.moves()
     stopping.stop_robot(peer.id, by=SYSTEM)
-    yield "it says that it stands", lambda: Hold.objects.filter(robot=peer.id, confirmed_at__isnull=False).exists(), 5
-    yield "it stands", peer.stands, 5
+    yield "it says that it stands", lambda: Hold.objects.filter(robot=peer.id, confirmed_at__isnull=False).exists()
+    yield "it stands", peer.stands
     stopping.release_robot(peer.id, by=SYSTEM)
     if state(mission) not in FINAL:
         actions.resume_mission(mission, by=SYSTEM)
-    yield "it has arrived", partial(has_ended, mission, "success"), 60
+    yield "it has arrived", partial(has_ended, mission, "success"), 240
 
 
 def first_order_lost(hall: Hall) -> Story:
@@ -209,7 +209,7 @@ def frozen_for(seconds: float, serial: str) -> Callable[[Hall], Story]:
         )
         yield "the frost is over", lambda: time.monotonic() > until, seconds + 5
         peer.process.thaw()
-        yield "it has arrived", partial(has_ended, mission, "success"), 60
+        yield "it has arrived", partial(has_ended, mission, "success"), 240
         assert kinds(mission).count("mission.started") == 1
 
     return story
@@ -219,14 +219,14 @@ def killed(hall: Hall) -> Story:
     peer = hall.robot("0009", CALM)
     yield "it is online", peer.is_online
     mission = peer.give("Killed", FAR)
-    yield "it drives", lambda: step(mission) == 1 and peer.moves()
+    yield "it drives", lambda: step(mission) and peer.moves()
     peer.process.kill()
-    yield "it is missed", lambda: peer.row.presence == "suspect", 15
+    yield "it is missed", lambda: peer.row.presence == "suspect"
     peer.process.start()  # it remembers nothing
     yield "it is back", peer.is_online
-    yield "nothing hangs: the mission ends, or goes on", lambda: state(mission) in FINAL, 150
+    yield "nothing hangs: the mission ends, or goes on", lambda: state(mission) in FINAL, 400
     again = peer.give("After that", [drive("Dock A")])
-    yield "it takes the next one", partial(has_ended, again, "success"), 60
+    yield "it takes the next one", partial(has_ended, again, "success"), 240
 
 
 STORIES: dict[str, Callable[[Hall], Story]] = {
@@ -267,14 +267,14 @@ def nothing_is_doubled(hall: Hall) -> None:
 def travelling(hall):
     """Four robots on a long way."""
     peers = [hall.robot(f"01{n:02}", CALM) for n in range(4)]
-    eventually(lambda: all(peer.is_online() for peer in peers), 20, "all are online")
+    eventually(lambda: all(peer.is_online() for peer in peers), what="all are online")
     missions = [peer.give("Long way", FAR) for peer in peers]
-    eventually(lambda: all(step(mission) >= 1 for mission in missions), 20, "all have begun")
+    eventually(lambda: all(step(mission) >= 1 for mission in missions), what="all have begun")
     return missions
 
 
 def arrive(missions: list[UUID]) -> None:
-    eventually(lambda: all(has_ended(mission, "success") for mission in missions), 90, "all have arrived")
+    eventually(lambda: all(has_ended(mission, "success") for mission in missions), 240, "all have arrived")
 
 
 def test_the_gateway_is_killed_on_the_way(hall, gateway, travelling):
@@ -303,9 +303,9 @@ def test_the_broker_is_restarted_on_the_way(hall, broker, travelling):
 def test_the_network_is_gone_for_a_while(hall, cable):
     """The robot drives on; what it did meanwhile is read off its next state."""
     peer = hall.robot("0200", CALM | {"broker": cable.url})
-    eventually(peer.is_online, 20, "it is online")
+    eventually(peer.is_online, what="it is online")
     mission = peer.give("Through the hole", FAR)
-    eventually(lambda: step(mission) == 1 and peer.moves(), 20, "it drives")
+    eventually(lambda: step(mission) and peer.moves(), what="it drives")
     cable.cut()
     time.sleep(6)
     cable.mend()

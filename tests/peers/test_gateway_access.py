@@ -45,7 +45,9 @@ async def test_each_may_what_is_its_own(mosquitto):
         robot.broker.publish("drover/v1/RB-001/commands", b"forged", 1)
         robot.broker.publish("drover/v1/RB-001/events", b"own", 1)
         vda.broker.publish("uagv/v2/ACME/0001/state", b"own state", 0)
-        await eventually_async(lambda: len(gateway.heard) == 2, 10, str(gateway.payloads()))
+        await eventually_async(
+            lambda: len(gateway.heard) == 2, what=lambda: f"two words; it heard {gateway.payloads()}"
+        )
         gateway.broker.publish("drover/v1/RB-002/commands", b"of another", 1)
         gateway.broker.publish("drover/v1/RB-001/commands", b"mine", 1)
         await eventually_async(lambda: b"mine" in robot.payloads())

@@ -39,7 +39,7 @@ class Ear:
         await self.broker.end()
 
     async def up(self) -> "Ear":
-        await eventually_async(lambda: self.broker.hears, 15, f"connected ({self.broker.why})")
+        await eventually_async(lambda: self.broker.hears, what=lambda: f"connected ({self.broker.why})")
         return self
 
     def payloads(self) -> list[bytes]:
@@ -61,12 +61,12 @@ async def test_what_was_not_acknowledged_comes_again_after_a_restart_of_ours_and
         await eventually_async(lambda: ear.payloads() == [b"one"])
         ear.broker.renew("a test")
         await ear.up()
-        await eventually_async(lambda: ear.payloads() == [b"one", b"one"], 10)
+        await eventually_async(lambda: ear.payloads() == [b"one", b"one"])
         mosquitto.stop()
         await eventually_async(lambda: not ear.broker.hears)
         mosquitto.start()
         await ear.up()
-        await eventually_async(lambda: ear.payloads() == [b"one"] * 3, 10)
+        await eventually_async(lambda: ear.payloads() == [b"one"] * 3)
         ear.broker.ack(ear.heard[0])  # of an old connection: says nothing
         ear.broker.ack(ear.heard[-1])
         await eventually_async(lambda: not ear.broker._client.want_write())
@@ -74,7 +74,7 @@ async def test_what_was_not_acknowledged_comes_again_after_a_restart_of_ours_and
         await ear.up()
         await robot.up()
         robot.broker.publish("a/2", b"two", 1)
-        await eventually_async(lambda: ear.payloads()[3:] == [b"two"], 10, str(ear.payloads()))
+        await eventually_async(lambda: ear.payloads()[3:] == [b"two"], what=lambda: f"two after {ear.payloads()}")
 
 
 async def test_subscriptions_follow_what_is_wanted(mosquitto):
@@ -93,7 +93,7 @@ async def test_subscriptions_follow_what_is_wanted(mosquitto):
             robot.broker.publish("a/199", b"kept", 0)
             return {b"new", b"kept", b"command"} <= set(ear.payloads())
 
-        await eventually_async(heard_all, 10)
+        await eventually_async(heard_all)
         assert b"own command" not in ear.payloads()
 
 
@@ -110,7 +110,7 @@ async def test_the_broker_keeps_what_does_not_fit_the_window(mosquitto, monkeypa
         assert len(ear.heard) == 10, "memory is bounded"
         done = 0
         while done < 50:
-            await eventually_async(lambda: len(ear.heard) > done, 5)  # noqa: B023
+            await eventually_async(lambda: len(ear.heard) > done)  # noqa: B023
             ear.broker.ack(ear.heard[done])
             done += 1
         assert ear.payloads() == [str(n).encode() for n in range(50)], "in order"
@@ -120,7 +120,7 @@ async def test_a_frozen_broker_is_noticed_within_seconds_and_heard_again_when_it
     async with Ear(mosquitto.url) as ear:
         await ear.up()
         mosquitto.signal(signal.SIGSTOP)
-        await eventually_async(lambda: not ear.broker.hears, module.DEAF_S + 3)
+        await eventually_async(lambda: not ear.broker.hears)
         assert ear.broker.is_connected
         mosquitto.signal(signal.SIGCONT)
         await ear.up()
@@ -151,8 +151,8 @@ async def test_who_has_our_name_and_we_do_not_throw_each_other_out_for_ever(mosq
             await eventually_async(lambda: one.broker.clash)
             assert "DROVER_GATEWAY" in one.broker.why
             await two.up()
-            await eventually_async(lambda: two.broker.clash, 10)  # it came back once
-            await eventually_async(lambda: one.broker.clash, 10)
+            await eventually_async(lambda: two.broker.clash)  # it came back once
+            await eventually_async(lambda: one.broker.clash)
             connections = one.broker.connection + two.broker.connection
             await asyncio.sleep(3)
             assert one.broker.connection + two.broker.connection <= connections + 1
@@ -181,7 +181,7 @@ async def test_an_unknown_user_is_refused_with_the_reason(tmp_path):
     passwords.chmod(0o644)
     with Mosquitto(tmp_path / "broker", "allow_anonymous false", f"password_file {passwords}") as mosquitto:
         async with Ear(mosquitto.url.replace("//", "//drover:wrong@")) as ear:
-            await eventually_async(lambda: "refuses us" in ear.broker.why, 10)
+            await eventually_async(lambda: "refuses us" in ear.broker.why)
         async with Ear(mosquitto.url.replace("//", "//drover:p%3A%2Fw@")) as ear:
             await ear.up()
 
@@ -199,7 +199,9 @@ async def test_over_tls(tmp_path):
     with Mosquitto(tmp_path / "broker", listener=tls) as mosquitto:
         url = mosquitto.url.replace("mqtt:", "mqtts:")
         async with Ear(url) as stranger:
-            await eventually_async(lambda: "certificate" in stranger.broker.why.lower(), 10, stranger.broker.why)
+            await eventually_async(
+                lambda: "certificate" in stranger.broker.why.lower(), what=lambda: stranger.broker.why
+            )
         async with Ear(f"{url}?ca={ca}") as ear, Ear(f"{url}?ca={ca}", "robot") as robot:
             ear.broker.want({"a": 0})
             await ear.up()

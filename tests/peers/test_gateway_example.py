@@ -74,7 +74,7 @@ async def test_the_example_drives_stops_and_begins_anew_with_another_gateway(mos
             await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
             await until(lambda: robot.holds.get().confirmed_at, "it stands")
             device.send_signal(signal.SIGKILL)  # the will
-            await eventually_async(lambda: snapshots.last_received(["RB-001"]).gone, 10, "the will is heard")
+            await eventually_async(lambda: snapshots.last_received(["RB-001"]).gone, what="the will is heard")
     finally:
         if device.returncode is None:
             device.kill()

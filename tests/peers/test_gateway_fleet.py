@@ -79,6 +79,8 @@ async def test_nobody_is_called_offline_while_the_broker_is_away(mosquitto, flee
         return set(Robot.objects.values_list("presence", flat=True))
 
     async with contextlib.AsyncExitStack() as stack:
+        stack.callback(rows.close)
+        stack.push_async_callback(rows.ask, worker.close)
         await rows.ask(lambda: worker.step(timezone.now(), now()))  # streams are there before robots come
         await stack.enter_async_context(running(mosquitto.url))
         devices = [Living(mosquitto.url, robot) for robot in fleet]
@@ -102,5 +104,3 @@ async def test_nobody_is_called_offline_while_the_broker_is_away(mosquitto, flee
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-    await rows.ask(worker.close)
-    rows.close()

@@ -67,5 +67,5 @@ async def test_a_command_that_was_left_on_the_broker_raises_an_alarm(mosquitto, 
     async with Device(mosquitto.url, "RB-001") as somebody:
         somebody.broker._client.publish("drover/v1/RB-001/commands", b'{"type": "robot.release"}', 1, retain=True)
         async with running(mosquitto.url):
-            found = await eventually_async(lambda: ask(lambda: list(Alert.objects.values_list("cause", flat=True))), 10)
+            found = await eventually_async(lambda: ask(lambda: list(Alert.objects.values_list("cause", flat=True))))
             assert found == ["retained_command:robot:RB-001"]

@@ -22,7 +22,7 @@ from tests.eventually import eventually, eventually_async
 from tests.peers.brokers import Mosquitto
 from tests.peers.gateways import Device
 
-ENDS_S = 6.0  # a second of its own; the interpreter's end takes its time, and three more files of tests beside it
+ENDS_S = 3.0  # a second of its own, and the interpreter's end
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -75,26 +75,28 @@ def test_without_a_broker_it_says_what_is_missing(start):
     assert "MQTT_URL is not set" in last_line(process)
 
 
+@pytest.mark.quiet
 def test_it_ends_in_order_within_a_second(start):
     process = start()
     eventually(hears, 30)
     assert GatewayPartition.objects.filter(owner="drover-hall").count() == settings.PARTITIONS
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
     assert time.monotonic() - began < ENDS_S
     assert not GatewayProcess.objects.exists()
     assert not GatewayPartition.objects.exclude(owner="").exists()
 
 
+@pytest.mark.quiet
 def test_it_ends_as_quickly_while_the_broker_does_not_answer(start, mosquitto):
     process = start()
     eventually(hears, 30)
     mosquitto.signal(signal.SIGSTOP)
-    eventually(lambda: GatewayProcess.objects.filter(trouble__contains="does not answer").exists(), 15)
+    eventually(lambda: GatewayProcess.objects.filter(trouble__contains="does not answer").exists())
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
     assert time.monotonic() - began < ENDS_S
 
 
@@ -107,9 +109,15 @@ def test_a_second_one_of_the_same_name_does_not_start(start):
     assert hears()
 
 
-async def test_after_a_kill_another_goes_on_and_the_robot_repeats_what_is_not_applied(start, mosquitto, robot):
+@pytest.fixture
+async def ask():
     rows = Rows()
-    token = await rows.ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
+    yield rows.ask
+    rows.close()
+
+
+async def test_after_a_kill_another_goes_on_and_the_robot_repeats_what_is_not_applied(start, mosquitto, robot, ask):
+    token = await ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
 
     def words() -> list[str]:
         with redis.from_url(settings.REDIS_URL) as client:
@@ -117,7 +125,7 @@ async def test_after_a_kill_another_goes_on_and_the_robot_repeats_what_is_not_ap
             return [json.loads(fields[b"raw"])["msg_id"] for _, fields in entries]
 
     first = start()
-    await eventually_async(lambda: rows.ask(hears), 30)
+    await eventually_async(lambda: ask(hears), 30)
     async with Device(mosquitto.url, "RB-001") as device:
         await device.hello(token)
         one = device.say("robot.state", {"mode": "idle"})
@@ -135,4 +143,3 @@ async def test_after_a_kill_another_goes_on_and_the_robot_repeats_what_is_not_ap
         await device.hear(lambda frame: frame.get("msg_id") == two["msg_id"])
         await asyncio.sleep(0.1)
         assert words() == [one["msg_id"], two["msg_id"]]
-    rows.close()

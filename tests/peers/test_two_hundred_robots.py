@@ -53,7 +53,7 @@ def native_robots(site, broker, tmp_path):
         assert process.stdin
         process.stdin.write(json.dumps(configs).encode() + b"\n")
         process.stdin.close()
-        eventually(lambda: "ready" in log.read_text(), 20, "native robots are there")
+        eventually(lambda: "ready" in log.read_text(), what="native robots are there")
         yield [config["id"] for config in configs]
     finally:
         process.kill()

@@ -43,7 +43,7 @@ def test_everything_is_lost_and_comes_back(start, folder):
 
     family = first.family()  # the disaster
     os.killpg(first.make.pid, signal.SIGKILL)
-    eventually(lambda: not still_alive(family), 10, "everything to be gone")
+    eventually(lambda: not still_alive(family), what="everything to be gone")
     robots = keep_robots(var, folder / "robots")
     shutil.rmtree(var)
     var.mkdir()

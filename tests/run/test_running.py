@@ -30,7 +30,7 @@ def part(copy: Copy, name: str) -> int:
 
 def test_parts_and_robots_are_processes_of_their_own(running):
     pids = {name: part(running, name) for name in PARTS}
-    robots = eventually(lambda: _robots(running, 2), 10, "two robots' processes")
+    robots = eventually(lambda: _robots(running, 2), what="two robots' processes")
     assert len({*pids.values(), *robots}) == len(PARTS) + 2
 
 
@@ -63,8 +63,8 @@ def test_a_part_that_is_killed_is_started_again(running, name):
         new = part(running, name)
         return new if new != old else 0
 
-    eventually(again, 10, f"a new {name}")
-    eventually(running.is_ready, 15, "the copy to be ready again")
+    eventually(again, what=f"a new {name}")
+    eventually(running.is_ready, what="the copy to be ready again")
 
 
 def test_no_part_has_complained(running):
