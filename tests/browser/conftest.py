@@ -12,11 +12,14 @@ import psycopg.conninfo
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 
+from fleet.models import Alert, Event, Robot
 from fleet.running.tether import tied
-from tests.eventually import eventually
+from missions.models import Mission
+from tests.eventually import PATIENCE_S, eventually
 from tests.tools import tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -33,7 +36,7 @@ def free_port() -> int:
 
 
 class Web:
-    """A daphne on the test's database and live Redis. `restart` comes back on the same port."""
+    """A daphne on the tests' database and live Redis. One that was stopped comes back on the same port."""
 
     def __init__(self, log: Path) -> None:
         self.port = free_port()
@@ -45,6 +48,10 @@ class Web:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
+        """Unless it runs. It must not have ended by itself."""
+        if self.process is not None:
+            assert self.process.poll() is None, f"it has ended by itself:\n{self.log.read_text()[-2000:]}"
+            return
         database = psycopg.conninfo.make_conninfo(os.environ["DATABASE_URL"], dbname=connection.settings_dict["NAME"])
         env = {
             **os.environ,
@@ -60,7 +67,7 @@ class Web:
                 [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port), "fleet.asgi:application"],
                 cwd=ROOT, env=env, stdout=log, stderr=log, preexec_fn=tied(),
             )  # fmt: skip
-        eventually(self._answers, timeout_s=20, what=f"web server on {self.port}")
+        eventually(self._answers, what=f"web server on {self.port}")
 
     def _answers(self) -> bool:
         assert self.process is not None and self.process.poll() is None, self.log.read_text()[-2000:]
@@ -70,24 +77,58 @@ class Web:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=30)
             self.process = None
+
+    def is_at_rest(self) -> bool:
+        """Nothing of it is under way in the database: its rows may be emptied."""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend' AND state <> 'idle'"
+            )
+            return bool(cursor.fetchone()[0] == 0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_left(request):
+    """The test before had the same web process: it has written nothing after its rows were taken away."""
+    if "server" in request.fixturenames:
+        request.getfixturevalue("transactional_db")
+        for model in (Event, Robot, Mission, User, Session, Alert):
+            assert not model.objects.exists(), model
+
+
+@pytest.fixture(scope="module")
+def server(django_db_setup, tmp_path_factory):
+    """The web process of a file's tests: starting one for each would be more than half of their work."""
+    web = Web(tmp_path_factory.mktemp("web") / "web.log")
+    web.log.touch()
+    yield web
+    web.stop()
 
 
 @pytest.fixture
-def web(transactional_db, tmp_path):
-    web = Web(tmp_path / "web.log")
-    web.start()
-    yield web
-    web.stop()
-    log = web.log.read_text()
-    assert "Traceback" not in log, log
+def web(transactional_db, server):
+    """It runs when the test begins; what it says until the test ends has no traceback."""
+    before = server.log.stat().st_size
+    server.start()
+    yield server
+    if server.process is not None:
+        assert server.process.poll() is None, server.log.read_text()[-2000:]
+        eventually(server.is_at_rest, 30, "nothing is under way")
+    with server.log.open("rb") as log:
+        log.seek(before)
+        said = log.read().decode(errors="replace")
+    assert "Traceback" not in said, said
 
 
 @pytest.fixture(scope="module")  # no longer: playwright's loop runs in this thread, and others' async tests need theirs
 def chromium():
     path = tool("chromium", "chromium-browser", "google-chrome")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(PATIENCE_S * 1000)
 
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # playwright's loop lives in this thread
     with sync_playwright() as playwright:

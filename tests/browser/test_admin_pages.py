@@ -26,7 +26,7 @@ def test_a_page_that_says_stopping_learns_how_it_ended(sign_in, supervisor, disp
     page.wait_for_timeout(2000)
     assert "Stopping" in said.inner_text()
     page.keyboard.press("Escape")
-    page.locator(".page-head .said", has_text="Aborted: cancelled by a person").wait_for(timeout=5000)
+    page.locator(".page-head .said", has_text="Aborted: cancelled by a person").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

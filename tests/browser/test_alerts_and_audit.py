@@ -17,16 +17,16 @@ pytestmark = pytest.mark.browser
 def test_an_alert_reaches_an_open_page_and_is_acknowledged_there(sign_in, supervisor, robot):
     page = sign_in(supervisor)
     page.goto("/fleet/")
-    page.locator("#link-state[data-state=live]").wait_for(timeout=10_000)
+    page.locator("#link-state[data-state=live]").wait_for()
     page.locator("#alarms summary").click()
     page.locator("#alerts .none", has_text="No alert is open").wait_for()
     alerts.raise_alert(
         "test", severity="critical", text="<b>smoke</b>", subject="robot:RB-001", robot="RB-001", site=robot.site_id
     )
-    page.locator("#bell.bad b", has_text="1").wait_for(timeout=5000)
+    page.locator("#bell.bad b", has_text="1").wait_for()
     assert "<b>smoke</b>" in page.locator("#alerts li").inner_text()
     page.locator("#alerts button.acknowledge").click()
-    page.locator("#bell.ok b", has_text="0").wait_for(timeout=5000)
+    page.locator("#bell.ok b", has_text="0").wait_for()
     assert page.locator("#alarms[open]").count() == 1  # the panel stays where it is
     assert Alert.objects.get().acknowledged_by == "Ana"
     page.keyboard.press("Escape")

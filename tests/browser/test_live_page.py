@@ -40,8 +40,8 @@ def opened(page: Page) -> Page:
     return page
 
 
-def is_live(page: Page, timeout_s: float = 10) -> None:
-    expect(page.locator("#link-state")).to_have_attribute("data-state", "live", timeout=timeout_s * 1000)
+def is_live(page: Page) -> None:
+    expect(page.locator("#link-state")).to_have_attribute("data-state", "live")
 
 
 def rename(robot, name: str) -> None:
@@ -70,7 +70,7 @@ def test_changes_arrive_without_reload_poll_or_second_socket(fleet, robot, other
     tell(mission, facts.Finished(1))
     expect(row).to_have_attribute("data-state", "success")
     expect(row).to_contain_text("Success")
-    expect(row).to_have_count(0, timeout=20_000)  # it stays a while, then it leaves
+    expect(row).to_have_count(0, timeout=60_000)  # it stays a while, then it leaves
     assert other.evaluate("card => card.mark") == "the same node"
     assert len(fleet.sockets) == 1 and fleet.requests[before:] == []
 
@@ -192,13 +192,13 @@ def test_it_comes_back_by_itself_after_the_server_was_gone(fleet, web, robot):
     fleet.expected += ["ERR_CONNECTION_REFUSED", "WebSocket connection to", "htmx:ws:error"]
     web.stop(signal.SIGKILL)
     rename(robot, "Changed meanwhile")
-    expect(fleet.locator("#link-state")).to_have_attribute("data-state", "stale", timeout=15_000)
+    expect(fleet.locator("#link-state")).to_have_attribute("data-state", "stale")
     expect(fleet.locator("#link-state")).to_contain_text("Stale")
     assert "stale" in fleet.evaluate("document.body.className")
     expect(fleet.locator("#stop-RB-001")).to_be_enabled()
     assert card(fleet).locator("h3").text_content() == "Ella"
     web.start()
-    expect(card(fleet)).to_contain_text("Changed meanwhile", timeout=10_000)
+    expect(card(fleet)).to_contain_text("Changed meanwhile")
     is_live(fleet)
     rename(robot, "And live again")
     expect(card(fleet)).to_contain_text("And live again")
@@ -210,7 +210,7 @@ def test_a_server_that_ends_in_order_is_found_again(fleet, web, robot):
     web.stop()
     web.start()
     rename(robot, "After the restart")
-    expect(card(fleet)).to_contain_text("After the restart", timeout=10_000)
+    expect(card(fleet)).to_contain_text("After the restart")
     is_live(fleet)
 
 
@@ -244,13 +244,13 @@ def test_values_that_grow_old_say_so(fleet, robot):
     varied_fleet.live("RB-001", timezone.now(), x=1.0, y=2.5, speed=0.7, battery=63.0)
     expect(card(fleet).locator(".where")).to_have_class("where live")
     expect(card(fleet).locator(".old")).to_have_text("")
-    expect(card(fleet).locator(".old")).to_contain_text("ago", timeout=12_000)  # nothing comes any more
+    expect(card(fleet).locator(".old")).to_contain_text("ago")  # nothing comes any more
 
 
 def test_who_is_signed_out_is_told_and_not_reconnected(fleet, supervisor):
     supervisor.set_password("another one")
     supervisor.save()
-    expect(fleet.locator("#link-state")).to_contain_text("Signed out", timeout=25_000)
+    expect(fleet.locator("#link-state")).to_contain_text("Signed out", timeout=60_000)
     expect(fleet.locator("#told")).to_contain_text("Sign in again")
     sockets = len(fleet.sockets)
     fleet.wait_for_timeout(2_000)

@@ -37,7 +37,6 @@ def steps_of(mission: Mission) -> list[tuple]:
 @pytest.fixture
 def form(sign_in, supervisor, robot):
     page = sign_in(supervisor)
-    page.set_default_timeout(8000)
     page.goto(ADD)
     return page
 
@@ -145,7 +144,6 @@ def test_what_is_wrong_is_said_while_one_types_next_to_the_field(form):
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 def test_nothing_is_lost_by_an_error(sign_in, supervisor, robot, scripts):
     page = sign_in(supervisor, java_script_enabled=scripts)
-    page.set_default_timeout(8000)
     page.goto(ADD)
     page.get_by_label("Site").select_option("Hall 1")
     if not scripts:
@@ -180,7 +178,6 @@ def test_leaving_asks_when_something_would_be_lost(form):
 
 def test_the_form_works_without_scripts(sign_in, supervisor, robot):
     page = sign_in(supervisor, java_script_enabled=False)
-    page.set_default_timeout(8000)
     page.goto(ADD)
     page.get_by_label("Title").fill("No script")
     page.get_by_label("Robot").select_option("RB-001")

@@ -20,7 +20,6 @@ class Hand:
     """A person's hand: counts clicks, choices and texts."""
 
     def __init__(self, page) -> None:
-        page.set_default_timeout(10_000)
         self.page, self.count = page, 0
 
     def click(self, what) -> None:
@@ -110,7 +109,6 @@ def test_many_are_cancelled_and_what_is_refused_says_why(sign_in, supervisor, di
     for title in ("One", "Two"):
         drawing_up.draft_mission(title=title, site=robot.site_id, robot=robot, steps=STEPS, by=by)
     page = sign_in(supervisor)
-    page.set_default_timeout(10_000)
     page.goto(LIST)
     choose_all(page)
     page.locator("select[name=action]").select_option("pause")  # which only one of them can do
@@ -132,7 +130,6 @@ def test_many_are_cancelled_and_what_is_refused_says_why(sign_in, supervisor, di
 
 def test_an_open_page_follows_its_mission_and_leaves_alone_what_is_in_use(sign_in, supervisor, dispatched):
     page = sign_in(supervisor)
-    page.set_default_timeout(10_000)
     page.goto(f"{LIST}{dispatched.pk}/change/")
     page.evaluate("window.sameDocument = true")
     until = page.locator("time[data-until]").first
@@ -161,7 +158,6 @@ def test_an_open_page_follows_its_mission_and_leaves_alone_what_is_in_use(sign_i
 
 def test_a_page_that_hears_nothing_says_so(sign_in, supervisor, dispatched):
     page = sign_in(supervisor)
-    page.set_default_timeout(10_000)
     page.expected.append("ERR_FAILED")
     page.route("**/now/*", lambda route: route.abort())
     page.goto(f"{LIST}{dispatched.pk}/change/")
@@ -172,7 +168,6 @@ def test_a_page_that_hears_nothing_says_so(sign_in, supervisor, dispatched):
 
 def test_on_a_phone_the_filters_are_within_reach(sign_in, supervisor, dispatched):
     page = sign_in(supervisor, viewport={"width": 390, "height": 844})
-    page.set_default_timeout(10_000)
     page.goto(LIST)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("link", name="Filters").click()
@@ -188,7 +183,6 @@ def test_text_of_people_is_text_on_every_mission_page(sign_in, supervisor, admin
     second = drawing_up.draft_mission(title="2" + HOSTILE, after=[first], **more)
     actions.cancel_mission(first, by=by, reason=HOSTILE)
     page = sign_in(supervisor)
-    page.set_default_timeout(10_000)
     for url in (LIST, f"{LIST}{first}/change/", f"{LIST}{second}/change/", f"{LIST}{second}/edit/", f"{LIST}add/"):
         page.goto(url)
         page.wait_for_timeout(300)

@@ -71,7 +71,7 @@ def test_a_missions_page_follows_its_steps(sign_in, supervisor, dispatched):
     steps = page.locator("table.steps tbody tr")
     expect(steps).to_have_count(3)
     tell(dispatched, Accepted(1), StepCompleted(1, 1, 1, ""))
-    expect(steps.nth(0)).to_contain_text("Completed", timeout=10_000)
+    expect(steps.nth(0)).to_contain_text("Completed")
     expect(steps.nth(1)).to_contain_text("Under way")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out on a phone"

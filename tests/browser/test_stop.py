@@ -138,14 +138,14 @@ def test_an_old_page_still_stops_after_the_server_was_started_anew(sign_in, supe
     page.expected += ["ERR_CONNECTION_REFUSED", "WebSocket connection to", "htmx:ws:error", "ERR_"]
     page.route("**/live/ws*", lambda route: route.abort())
     web.stop(signal.SIGKILL)
-    expect(page.locator("#link-state")).to_have_attribute("data-state", "stale", timeout=15_000)
+    expect(page.locator("#link-state")).to_have_attribute("data-state", "stale")
     page.locator("#stop-all").click()  # nobody is there: it is tried again by itself
     expect(page.locator("#told")).to_contain_text("has not reached the server yet")
-    expect(page.locator("#told")).to_contain_text("did not reach the server. Press it again.", timeout=10_000)
+    expect(page.locator("#told")).to_contain_text("did not reach the server. Press it again.")
     expect(line(page, "RB-001")).to_contain_text("Not asked to stop. Press Stop again.")
     web.start()
     page.locator("#stop-all").click()
-    expect(page.locator("#told")).to_have_text("Stopping 1 robot.", timeout=10_000)
+    expect(page.locator("#told")).to_have_text("Stopping 1 robot.")
     assert held() == {"RB-001"}
 
 

@@ -69,7 +69,6 @@ class Hand(Shell):
     def __init__(self, page: Any, name: str) -> None:
         super().__init__(name)
         self.page = page
-        page.set_default_timeout(15_000)
         page.on("framenavigated", self._navigated)
 
     def _navigated(self, frame: Any) -> None:

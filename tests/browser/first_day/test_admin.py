@@ -29,7 +29,7 @@ def typed(line: str):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGTERM)
-        shell.wait(10)
+        shell.wait(30)
 
 
 def clipboard(page) -> str:
@@ -49,7 +49,7 @@ def test_enrol_a_robot_and_see_it_connect(day, visit):
         hand.button("Issue a token")
         hand.click(page.locator("[data-copy=command-line]"))
         with typed(clipboard(page)):
-            expect(page.locator("#connection")).to_contain_text("Connected.", timeout=30_000)
+            expect(page.locator("#connection")).to_contain_text("Connected.")
             robot = day.api("GET", "/robots/RB-901")
             assert (robot["presence"], robot["mode"]) == ("online", "idle")
     assert day.happened("robot:RB-901", "robot.enrolled")[0] == "user admin"
@@ -91,7 +91,7 @@ def test_access_is_taken_away(day, visit):
         hand.unfold("Deactivate…")
         hand.click(page.locator("details[open] button", has_text="Deactivate"))
         expect(page.locator(".messagelist")).to_contain_text("Tess is deactivated and signed out everywhere.")
-    expect(board.locator("#link-state")).to_contain_text("Signed out", timeout=30_000)
+    expect(board.locator("#link-state")).to_contain_text("Signed out", timeout=60_000)
     number = day.ask("SELECT id FROM auth_user WHERE username = 'tess'")[0][0]
     assert day.happened(f"person:{number}", "person.deactivated")[0] == "user admin"
     board.goto("/fleet/")
@@ -152,7 +152,7 @@ def test_a_robot_that_knocked(day, visit):
         hand.button("Issue a token")
         hand.click(page.locator("[data-copy=curl-line]"))
         with typed(clipboard(page)):
-            expect(page.locator("#connection")).to_contain_text("Connected.", timeout=30_000)
+            expect(page.locator("#connection")).to_contain_text("Connected.")
         hand.link("its last messages")
         expect(page.locator("main")).to_contain_text("hello")
         expect(page.locator("main")).to_contain_text("Welcome")

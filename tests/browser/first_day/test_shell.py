@@ -71,7 +71,7 @@ def test_a_robot_that_does_not_show_up(day):
     try:
         assert robot.stdout is not None
         assert "4401" in robot.stdout.readline(), "what the robot itself says"
-        eventually(lambda: day.ask("SELECT 1 FROM telemetry_knock WHERE robot = 'RB-960'"), 15, "the knock to be kept")
+        eventually(lambda: day.ask("SELECT 1 FROM telemetry_knock WHERE robot = 'RB-960'"), what="the knock to be kept")
         page = (ROOT / "docs/trouble/robot-does-not-show-up.md").read_text()
         assert re.search(r"close code 4401 \| its token is wrong", page)
         look = re.findall(r"^```console\n(.*?)^```", page, re.M | re.S)[0]
@@ -83,7 +83,7 @@ def test_a_robot_that_does_not_show_up(day):
             status, ready, figures = (shell.types(line).stdout for line in lines)
     finally:
         os.killpg(robot.pid, signal.SIGTERM)
-        robot.communicate(timeout=10)
+        robot.communicate(timeout=30)
     assert re.search(r"RB-960 from 127\.0\.0\.1: a token that we do not know", status), status
     assert json.loads(ready)["missing"] == {}, "it is not the site"
     assert int(re.search(r"^drover_unauthorised_total (\d+)", figures, re.M)[1]) >= 1
