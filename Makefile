@@ -7,11 +7,12 @@ unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes start in the tests: wh
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
-WAITING := tests/browser tests/run  # real processes, which wait now and then: three files at a time keep two cores busy
+WAITING := tests/browser tests/run  # real processes, which wait now and then: four files at a time keep two cores busy
 SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
 PROVEN := $(addprefix tests/chaos/test_,buffered.py storm.py flood.py followers_away.py disk_full_is_named.py)  # on demand
 FOREIGN := tests/peers  # robots that others wrote
 KILLED := tests/chaos tests/bench  # what is killed, or measured for its shape
+SLOW := $(FOREIGN) $(WAITING) $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(PROVEN))
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -29,9 +30,9 @@ test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in 
 	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(FOREIGN) $(KILLED))
 
 test-processes: $(VENV)/dev.stamp
-	@$(PY) -m pytest -q -n 4 --dist loadfile $(FOREIGN) $(WAITING)
+	@$(PY) -m pytest -q -n 4 -p tests.side_by_side -m "not quiet" $(SLOW)
 	@$(PY) -m pytest -q -n 2 $(SEEDED)
-	@$(PY) -m pytest -q -n 2 --dist loadfile $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(PROVEN))
+	@$(PY) -m pytest -q -m quiet $(SLOW)
 
 soak: $(VENV)/dev.stamp  ## chaos for an hour: SEED, COUNT and MINUTES say which and how much; progress in var/soak.log
 	@mkdir -p var
