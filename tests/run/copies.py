@@ -74,7 +74,7 @@ class Copy:
         self.url = eventually(said, timeout_s, "make run's ready line")[1]
         return self
 
-    def until_ended(self, timeout_s: float = 30) -> int:
+    def until_ended(self, timeout_s: float = 120) -> int:
         """Exit code of make (the program's own non-zero code becomes 2)."""
         code = self.make.wait(timeout_s)
         self._reader.join(5)

@@ -75,8 +75,8 @@ def test_it_ends_within_the_seconds_that_are_promised(start, folder):
     assert took_s < PROMISED_S, copy.output
 
 
-def test_two_copies_run_side_by_side(start, folder):
-    one, two = start(folder / "a"), start(folder / "b é 100%?", DROVER_ROBOTS="1")
+def test_two_copies_run_side_by_side(start, kept_folder, folder):
+    one, two = start(kept_folder / "var"), start(folder / "b é 100%?", DROVER_ROBOTS="1")
     one.until_ready()
     two.until_ready()
     assert one.url != two.url

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.processes
 
 def complaint(copy) -> str:
     """The line that names the trouble; there is one, and no traceback."""
-    assert copy.until_ended(30) != 0
+    assert copy.until_ended() != 0
     lines = [line for line in copy.lines if line.startswith("drover: ")]
     assert len(lines) == 1, copy.output
     assert "Traceback" not in copy.output

@@ -73,6 +73,11 @@ def test_everything_is_lost_and_comes_back(start, folder):
     )
     assert stuck == [], "no mission of the time of the backup hangs"
     assert "Traceback" not in second.output
+    second.stop()
+    again = start(var, restore=file, **BUSY)  # somebody repeats the line: the site that is there is not overwritten
+    assert again.until_ended() != 0
+    assert "not empty" in again.output or "holds" in again.output
+    assert "Traceback" not in again.output
     print(f"restore drill: restored and serving {took_s:.1f} s after the start, {known['fleet_event']} events")
 
 
@@ -87,14 +92,3 @@ def test_a_backup_that_is_not_there_is_said_before_anything_is_started(start, fo
     assert copy.until_ended() != 0
     assert "There is no backup" in copy.output
     assert not (folder / "var" / "postgres").exists()
-
-
-def test_a_site_is_not_overwritten(start, folder):
-    file = folder / "night.zip"
-    first = start(folder / "var").until_ready()
-    assert first.manage("backup", str(file)).returncode == 0
-    first.stop()
-    copy = start(folder / "var", restore=file)
-    assert copy.until_ended() != 0
-    assert "not empty" in copy.output or "holds" in copy.output
-    assert "Traceback" not in copy.output
