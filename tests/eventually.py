@@ -9,7 +9,7 @@ from typing import Any
 What = str | Callable[[], str]  # what is waited for in words; what stands there in the end only a function can tell
 
 EVERY_S = 0.05
-PATIENCE_S = 30.0  # not how long it may take, but when to give up: other tests want the machine as well
+PATIENCE_S = 60.0  # not how long it may take, but when to give up: other tests want the machine as well
 
 
 def eventually(predicate: Callable[[], Any], timeout_s: float = PATIENCE_S, what: What = "") -> Any:

@@ -76,9 +76,13 @@ class Web:
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process is not None:
-            self.process.send_signal(how)
-            self.process.wait(timeout=30)
-            self.process = None
+            process, self.process = self.process, None
+            process.send_signal(how)
+            try:
+                process.wait(timeout=PATIENCE_S)
+            finally:
+                process.kill()
+                process.wait()
 
     def is_at_rest(self) -> bool:
         """Nothing of it is under way in the database: its rows may be emptied."""
@@ -116,7 +120,7 @@ def web(transactional_db, server):
     yield server
     if server.process is not None:
         assert server.process.poll() is None, server.log.read_text()[-2000:]
-        eventually(server.is_at_rest, 30, "nothing is under way")
+        eventually(server.is_at_rest, what="nothing is under way")
     with server.log.open("rb") as log:
         log.seek(before)
         said = log.read().decode(errors="replace")
@@ -150,6 +154,7 @@ def sign_in(chromium, web):
         client = Client()
         client.force_login(user)
         context = chromium.new_context(base_url=web.url, **options)
+        context.set_default_timeout(PATIENCE_S * 1000)
         name = settings.SESSION_COOKIE_NAME
         context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": web.url}])
         context.add_init_script(VIOLATIONS)

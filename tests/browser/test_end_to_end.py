@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_S, eventually
 from tests.run.copies import Copy
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
@@ -57,6 +57,7 @@ def visit(chromium, copy):
 
     def visit(user: str):
         context = chromium.new_context(base_url=copy.url)
+        context.set_default_timeout(PATIENCE_S * 1000)
         contexts.append(context)
         page = context.new_page()
         page.goto("/login/")
@@ -90,7 +91,7 @@ def draw_up(page) -> str:
 
 
 def test_a_mission_goes_from_admin_to_success_before_the_eyes_of_a_supervisor(copy, visit):
-    eventually(lambda: "2 online" in copy.manage("status").stdout, 40, "both robots online")
+    eventually(lambda: "2 online" in copy.manage("status").stdout, what="both robots online")
     web, worker = copy.pid("daphne", "fleet.asgi"), copy.pid("manage.py worker")
     robot, other_robot = (copy.pid("telemetry.simulator.robot", robot_id) for robot_id in ("RB-001", "RB-002"))
     assert len({web, worker, robot, other_robot}) == 4
@@ -115,7 +116,7 @@ def test_a_mission_goes_from_admin_to_success_before_the_eyes_of_a_supervisor(co
     eventually(lambda: shown() and shown()[0][0] == "pending", what="the mission on the board, waiting")
     admin.get_by_role("button", name="Run", exact=True).click()
     eventually(lambda: is_shown("executing", "1/3"))
-    eventually(lambda: is_shown("executing", "2/3"), 30)
+    eventually(lambda: is_shown("executing", "2/3"))
 
     os.kill(robot, signal.SIGSTOP)
     board.wait_for_timeout(500)  # what it had said before is applied
@@ -126,7 +127,7 @@ def test_a_mission_goes_from_admin_to_success_before_the_eyes_of_a_supervisor(co
     os.kill(robot, signal.SIGCONT)
 
     eventually(lambda: is_shown("executing", "3/3"))
-    eventually(lambda: shown()[-1][0] == "success", 30, "success on the board")
+    eventually(lambda: shown()[-1][0] == "success", what="success on the board")
 
     states = [state for state, _, _ in shown()]
     assert states[0] == "pending"

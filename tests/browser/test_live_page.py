@@ -70,7 +70,7 @@ def test_changes_arrive_without_reload_poll_or_second_socket(fleet, robot, other
     tell(mission, facts.Finished(1))
     expect(row).to_have_attribute("data-state", "success")
     expect(row).to_contain_text("Success")
-    expect(row).to_have_count(0, timeout=60_000)  # it stays a while, then it leaves
+    expect(row).to_have_count(0)  # it stays a while, then it leaves
     assert other.evaluate("card => card.mark") == "the same node"
     assert len(fleet.sockets) == 1 and fleet.requests[before:] == []
 
@@ -250,7 +250,7 @@ def test_values_that_grow_old_say_so(fleet, robot):
 def test_who_is_signed_out_is_told_and_not_reconnected(fleet, supervisor):
     supervisor.set_password("another one")
     supervisor.save()
-    expect(fleet.locator("#link-state")).to_contain_text("Signed out", timeout=60_000)
+    expect(fleet.locator("#link-state")).to_contain_text("Signed out")
     expect(fleet.locator("#told")).to_contain_text("Sign in again")
     sockets = len(fleet.sockets)
     fleet.wait_for_timeout(2_000)

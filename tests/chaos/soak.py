@@ -68,7 +68,9 @@ def populate(world: World) -> tuple[int, list[str]]:
         world.worker(name).start()
     for over, mine in configs.items():
         world.start_robots(f"robots-{over}", mine, world.folder / f"robots-{over}.notes")
-    eventually(lambda: set(Robot.objects.values_list("presence", flat=True)) == {"online"}, 60, "all robots are online")
+    eventually(
+        lambda: set(Robot.objects.values_list("presence", flat=True)) == {"online"}, what="all robots are online"
+    )
     return site.pk, [config["id"] for every in configs.values() for config in every]
 
 

@@ -92,7 +92,7 @@ def test_a_full_disk_is_named_and_costs_nothing(small_disk, durable, tmp_path):
                 [sys.executable, settings.BASE_DIR / "manage.py", "worker"], env=environment, stderr=out
             )
         try:
-            eventually(lambda: "took partitions" in log.read_text(), 30, "the worker works")
+            eventually(lambda: "took partitions" in log.read_text(), what="the worker works")
             filler = small_disk / "filler"
             with filler.open("wb", buffering=0) as file:
                 try:
@@ -106,11 +106,11 @@ def test_a_full_disk_is_named_and_costs_nothing(small_disk, durable, tmp_path):
                 lacking, _ = json.loads(python(STATE))
                 return "PostgreSQL's disk is full" in lacking.get("database", "")
 
-            eventually(said, 60, "what is wrong is said")
+            eventually(said, what="what is wrong is said")
             assert "database_full: PostgreSQL's disk is full" in log.read_text()
             assert applied() < MESSAGES
             filler.unlink()
-            eventually(lambda: applied() == MESSAGES, 60, "all of it is applied")
+            eventually(lambda: applied() == MESSAGES, what="all of it is applied")
             assert worker.poll() is None
         finally:
             worker.terminate()

@@ -78,7 +78,7 @@ def test_a_day_away_is_caught_up_exactly_once_through_kills_and_a_flush(mission,
 
         for part in (0.2, 0.5):  # kill -9 on the way, twice
             process = manage("followers", more=environment)
-            eventually(lambda part=part: position("statistics") > begin + part * EVENTS, 60)
+            eventually(lambda part=part: position("statistics") > begin + part * EVENTS)
             process.kill()
             process.wait()
         assert position("statistics") < last, "killed before it had caught up"

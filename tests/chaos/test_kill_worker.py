@@ -186,7 +186,7 @@ def test_a_planned_restart_hands_over_without_a_gap(site, brand, start_worker, c
     fleet_of(site, brand, ROBOTS, 1)
     robots, cast = [f"RB-{n:03}" for n in range(ROBOTS)], Cast()
     workers = [start_worker(), start_worker()]
-    eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, 40, "both have a share")
+    eventually(lambda: Partition.objects.values("owner").distinct().count() == 2, what="both have a share")
     eventually(lambda: Partition.objects.exclude(owner="").count() == settings.PARTITIONS)
 
     def talk_until(predicate, within_s: float = 40.0) -> None:
@@ -202,7 +202,7 @@ def test_a_planned_restart_hands_over_without_a_gap(site, brand, start_worker, c
         talk_until(lambda: old.poll() is not None)  # noqa: B023
         talk_until(lambda: False, 1.0)
     said = sum(map(len, cast.said.values()))
-    eventually(lambda: ProcessedMessage.objects.count() == said, 60, "everything said is applied")
+    eventually(lambda: ProcessedMessage.objects.count() == said, what="everything said is applied")
     rows = ProcessedMessage.objects.values_list("applied_at", "received_at")
     waited = sorted((applied - received).total_seconds() for applied, received in rows)
     with capsys.disabled():

@@ -29,7 +29,7 @@ class Process:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.argv, stdout=log, stderr=log, preexec_fn=tied(), **self._options)
-        eventually(self._is_ready, 60, f"{self.argv[0]} is ready")
+        eventually(self._is_ready, what=f"{self.argv[0]} is ready")
 
     def _is_ready(self) -> bool:
         assert self.process is not None and self.process.poll() is None, self.log.read_text()[-2000:]

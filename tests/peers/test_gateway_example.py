@@ -60,7 +60,7 @@ async def test_the_example_drives_stops_and_begins_anew_with_another_gateway(mos
             await ask(lambda: work(worker, clock))
             return await ask(wanted)
 
-        await eventually_async(step, 30, what)
+        await eventually_async(step, what=what)
 
     await ask(lambda: work(worker, clock))
     await ask(dispatch, robot)

@@ -89,13 +89,13 @@ async def test_nobody_is_called_offline_while_the_broker_is_away(mosquitto, flee
         tasks = [asyncio.create_task(device.live(fleet[device.robot])) for device in devices]
         tasks.append(asyncio.create_task(work()))
         try:
-            await eventually_async(lambda: rows.ask(lambda: presences() == {"online"}), 40, "all are online")
+            await eventually_async(lambda: rows.ask(lambda: presences() == {"online"}), what="all are online")
             since = await rows.ask(lambda: Event.objects.latest("id").id)
             mosquitto.kill()
             await asyncio.sleep(AWAY_S)
             assert await rows.ask(presences) == {"unknown"}
             mosquitto.start()
-            await eventually_async(lambda: rows.ask(lambda: presences() == {"online"}), 30, "all are back")
+            await eventually_async(lambda: rows.ask(lambda: presences() == {"online"}), what="all are back")
             told = await rows.ask(
                 lambda: [e.data for e in Event.objects.filter(id__gt=since, kind="robot.presence_changed")]
             )

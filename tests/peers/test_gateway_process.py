@@ -78,7 +78,7 @@ def test_without_a_broker_it_says_what_is_missing(start):
 @pytest.mark.quiet
 def test_it_ends_in_order_within_a_second(start):
     process = start()
-    eventually(hears, 30)
+    eventually(hears)
     assert GatewayPartition.objects.filter(owner="drover-hall").count() == settings.PARTITIONS
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
@@ -91,7 +91,7 @@ def test_it_ends_in_order_within_a_second(start):
 @pytest.mark.quiet
 def test_it_ends_as_quickly_while_the_broker_does_not_answer(start, mosquitto):
     process = start()
-    eventually(hears, 30)
+    eventually(hears)
     mosquitto.signal(signal.SIGSTOP)
     eventually(lambda: GatewayProcess.objects.filter(trouble__contains="does not answer").exists())
     began = time.monotonic()
@@ -102,7 +102,7 @@ def test_it_ends_as_quickly_while_the_broker_does_not_answer(start, mosquitto):
 
 def test_a_second_one_of_the_same_name_does_not_start(start):
     start()
-    eventually(hears, 30)
+    eventually(hears)
     second = start()
     assert second.wait(40) == 1
     assert "drover-hall runs already" in last_line(second)
@@ -125,7 +125,7 @@ async def test_after_a_kill_another_goes_on_and_the_robot_repeats_what_is_not_ap
             return [json.loads(fields[b"raw"])["msg_id"] for _, fields in entries]
 
     first = start()
-    await eventually_async(lambda: ask(hears), 30)
+    await eventually_async(lambda: ask(hears))
     async with Device(mosquitto.url, "RB-001") as device:
         await device.hello(token)
         one = device.say("robot.state", {"mode": "idle"})

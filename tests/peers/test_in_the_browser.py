@@ -60,7 +60,7 @@ def visit(chromium, copy):  # noqa: F811
 
 
 def test_a_foreign_robot_drives_what_was_drawn_up_in_admin(copy, visit):
-    eventually(lambda: "2 online" in copy.manage("status").stdout, 60, "both robots online")
+    eventually(lambda: "2 online" in copy.manage("status").stdout, what="both robots online")
     admin, board = visit("admin"), visit("supervisor")
     admin.goto("/admin/missions/mission/add/")
     admin.get_by_label("Title").fill("Bring it to dock A")
@@ -88,7 +88,7 @@ def test_a_foreign_robot_drives_what_was_drawn_up_in_admin(copy, visit):
     eventually(
         lambda: "Drive to Dock B" in board.locator("#robot-VA-002").inner_text(), 15, "the card says what it does"
     )
-    eventually(lambda: shown()[-1][0] == "success", 60, "success on the board")
+    eventually(lambda: shown()[-1][0] == "success", what="success on the board")
     steps = [int(step.partition("/")[0]) for state, step, _ in shown() if state == "executing"]
     assert steps == sorted(steps)
     assert set(steps) == {1, 2, 3}
@@ -104,7 +104,7 @@ def test_without_the_programs_our_own_robots_drive(copy_without_node):
     said = [line for line in copy_without_node.output.splitlines() if "foreign robots" in line]
     assert len(said) == 1
     assert "apt install nodejs npm mosquitto" in said[0]
-    eventually(lambda: "2 online" in copy_without_node.manage("status").stdout, 60, "our own robots are online")
+    eventually(lambda: "2 online" in copy_without_node.manage("status").stdout, what="our own robots are online")
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_figures_of_web_and_worker_count_what_robots_do(copy):
         found = figures(of_worker(copy))
         return found["drover_received_to_applied_seconds_count"] > 5 and found['drover_robots{presence="online"}'] == 2
 
-    eventually(applied, 30, "the worker to have applied messages")
+    eventually(applied, what="the worker to have applied messages")
     worker = figures(of_worker(copy))
     assert worker["drover_partitions_owned"] == 8
     assert len([name for name in worker if name.startswith("drover_backlog_age_seconds{")]) == 8
@@ -168,7 +168,7 @@ def test_a_durable_redis_that_is_full_is_named_and_loses_nothing(copy, durable):
     durable.config_set("maxmemory", 1)
     _, text = eventually(lambda: (found := copy.get("readyz"))[0] == 503 and found)
     assert "refuses to write" in json.loads(text)["missing"]["durable redis"]
-    robots = eventually(lambda: copy.pids("telemetry.simulator.robot"), 30, "robots run")
+    robots = eventually(lambda: copy.pids("telemetry.simulator.robot"), what="robots run")
     os.kill(robots[0], signal.SIGKILL)  # a hello is followed by a critical message
     eventually(
         lambda: figures(copy.get("metrics")[1])["drover_not_stored_total"] > before, 30, "a robot not to be heard"
@@ -177,7 +177,7 @@ def test_a_durable_redis_that_is_full_is_named_and_loses_nothing(copy, durable):
     assert "refuses to write" in copy.manage("status").stdout
     durable.config_set("maxmemory", 0)
     eventually(copy.is_ready, what="ready again")
-    eventually(lambda: figures(of_worker(copy))['drover_robots{presence="online"}'] == 2, 30, "both robots online")
+    eventually(lambda: figures(of_worker(copy))['drover_robots{presence="online"}'] == 2, what="both robots online")
     assert "All invariants hold" in copy.manage("check_invariants").stdout
 
 

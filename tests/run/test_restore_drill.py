@@ -63,7 +63,7 @@ def test_everything_is_lost_and_comes_back(start, folder):
         links = ask(second, "SELECT session, gateway FROM telemetry_link")
         return len(links) == 2 and all(session > SPAN and gateway for session, gateway in links)
 
-    eventually(back, 30, "both robots to be linked again, above all sessions that they had")
+    eventually(back, what="both robots to be linked again, above all sessions that they had")
     eventually(lambda: succeeded(second, last_id + restore.EVENT_ID_JUMP) >= 2, 120, "new missions to succeed")
     checked = second.manage("check_invariants")
     assert (checked.returncode, checked.stdout) == (0, "All invariants hold.\n"), checked.stdout + checked.stderr

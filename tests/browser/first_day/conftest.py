@@ -9,6 +9,7 @@ import pytest
 from tests.browser.conftest import VIOLATIONS
 from tests.browser.first_day.day import ROBOTS, Day
 from tests.browser.first_day.tasks import Hand
+from tests.eventually import PATIENCE_S
 from tests.run.conftest import folder  # noqa: F401
 from tests.run.copies import Copy
 
@@ -37,6 +38,7 @@ def visit(chromium, day):
     def visit(name: str, *, signs_in: bool = True) -> Hand:
         context = chromium.new_context(base_url=day.url, permissions=["clipboard-read", "clipboard-write"])
         context.add_init_script(VIOLATIONS)
+        context.set_default_timeout(PATIENCE_S * 1000)
         hand = Hand(context.new_page(), name)
         opened.append(context)
         if signs_in:

@@ -66,7 +66,7 @@ class Day:
         self.token, self.yesterday, self.sites = found["token"], found["yesterday"], found["sites"]
         environment = dict(line.split("=", 1) for line in (copy.var / "environment").read_text().splitlines())
         self.database = environment["DATABASE_URL"]
-        eventually(lambda: self._online() == ROBOTS, 60, "all robots online")
+        eventually(lambda: self._online() == ROBOTS, what="all robots online")
 
     def _online(self) -> int:
         return self.ask("SELECT count(*) FROM fleet_robot WHERE presence = 'online'")[0][0]
@@ -124,7 +124,7 @@ class Day:
             return now["presence"] == "online" and not now["mission"] and not now["holds"]
 
         for robot in robots:
-            eventually(lambda robot=robot: is_free(robot), 60, f"{robot} free")
+            eventually(lambda robot=robot: is_free(robot), what=f"{robot} free")
 
     def end(self, mission: str) -> None:
         """Leaves nothing behind for the next test."""

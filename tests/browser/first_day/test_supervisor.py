@@ -38,7 +38,7 @@ def test_fetch_from_dock_a_to_shelf_3(day, visit):
         command(hand, 2, "Drop", place="Shelf 3")
         hand.button("Save and run")
         expect(page.locator(".messagelist")).to_contain_text("Dispatched to")
-        expect(page.locator("#mission-head")).to_contain_text("Success", timeout=60_000)  # the page follows by itself
+        expect(page.locator("#mission-head")).to_contain_text("Success")  # the page follows by itself
     mission = "mission:" + day.mission("Fetch from Dock A to Shelf 3")
     assert day.happened(mission, "mission.drafted")[0] == "user supervisor"
     assert day.happened(mission, "mission.succeeded")[0].startswith("robot ")
@@ -114,7 +114,7 @@ def test_cancel_with_a_reason(day, visit):
 def test_run_the_unfinished_steps_again(day, visit):
     day.free("RB-003")
     mission = day.draft("Tour", ("wait", {"seconds": 1}), ("wait", {"seconds": 60}), robot="RB-003")
-    eventually(lambda: day.api("GET", f"/missions/{mission}")["steps_done"] == 1, 30, "one step done")
+    eventually(lambda: day.api("GET", f"/missions/{mission}")["steps_done"] == 1, what="one step done")
     day.end(mission)
     day.free("RB-003")
     with counted("Run only the unfinished steps of an aborted mission again", visit("supervisor")) as hand:
@@ -124,7 +124,7 @@ def test_run_the_unfinished_steps_again(day, visit):
         hand.unfold("Rerun unfinished…")
         hand.click(hand.page.locator("details[open] button", has_text="Make the new mission"))
         hand.button("Run", exact=True)
-        expect(hand.page.locator("#mission-head")).to_contain_text("Success", timeout=60_000)
+        expect(hand.page.locator("#mission-head")).to_contain_text("Success")
     again = day.api("GET", f"/missions/{day.mission('Tour')}")
     assert (again["origin"], again["origin_kind"]) == (mission, "rerun")
     assert [(s["command"], s["params"]) for s in again["steps"]] == [("wait", {"seconds": 60})]
@@ -139,7 +139,7 @@ def test_approve_what_somebody_else_drew_up(day, visit):
         hand.link("Move the acid")
         hand.button("Approve")
         hand.button("Run", exact=True)
-        expect(hand.page.locator("#mission-head")).to_contain_text("Success", timeout=60_000)
+        expect(hand.page.locator("#mission-head")).to_contain_text("Success")
     assert day.happened(f"mission:{mission}", "mission.approved")[0] == "user nora"
     assert day.happened(f"mission:{mission}", "mission.drafted")[0].startswith("api ")
 
@@ -159,7 +159,7 @@ def test_a_template_and_a_mission_from_it(day, visit):
         hand.link("New mission from it")
         hand.choose("Shelf", "Shelf 2")
         hand.button("Save and run")
-        expect(page.locator("#mission-head")).to_contain_text("Success", timeout=60_000)
+        expect(page.locator("#mission-head")).to_contain_text("Success")
     mission = day.api("GET", f"/missions/{day.mission('Bring it to Shelf 2')}")
     assert (mission["origin_kind"], mission["steps"][0]["params"]) == ("template", {"place": "Shelf 2"})
     assert day.happened(f"mission:{mission['id']}", "mission.drafted")[0] == "user nora"
@@ -208,7 +208,7 @@ def test_a_new_password_and_no_other_devices(day, visit):
         hand.fill("New password confirmation", new)
         hand.button("Change password")
         expect(hand.page.locator(".told")).to_be_visible()
-    expect(phone.locator("#link-state")).to_contain_text("Signed out", timeout=60_000)
+    expect(phone.locator("#link-state")).to_contain_text("Signed out")
     visit("pia", signs_in=False).signs_in(new)
     number = day.ask("SELECT id FROM auth_user WHERE username = 'pia'")[0][0]
     assert day.happened(f"person:{number}", "person.password_changed")[0] == "user pia"
