@@ -17,8 +17,8 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
-from telemetry.health import LIMIT_S
 
+from telemetry.watching.health import LIMIT_S
 from tests.eventually import eventually
 from tests.run.copies import ROOT, Copy, command_line
 
