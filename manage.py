@@ -2,6 +2,7 @@
 """Drover's command line: `manage.py help` lists everything it can do."""
 
 import os
+import select
 import sys
 
 
@@ -14,9 +15,26 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
 
     try:
-        execute_from_command_line(sys.argv)
+        try:
+            execute_from_command_line(sys.argv)
+        finally:
+            sys.stdout.flush()  # here, and not when the interpreter ends, who reads may prove to be gone
     except ImproperlyConfigured as exc:
         raise SystemExit(f"drover: {exc}") from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        if not _nobody_reads():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what waits to be written goes nowhere
+        raise SystemExit(141) from None  # as a shell says of what SIGPIPE ended
+
+
+def _nobody_reads() -> bool:
+    """Has whoever read our output hung up, as in `manage.py status | head`?"""
+    told = select.poll()
+    told.register(sys.stdout, 0)
+    return bool(told.poll(0))
 
 
 if __name__ == "__main__":
