@@ -39,7 +39,9 @@ def obey(type, msg_id, about, data):
         state(msg_id if type == "robot.query_state" else None)
 def take(frame):
     global session, seq
-    if frame["type"] == "close" and frame.get("code") not in (4401, 4409):  # the site knows of no session: begin anew
+    if frame.get("code") == 4401:
+        sys.exit(f"turned away, a person has to look: {frame['reason']}")
+    if frame["type"] == "close":  # the site knows of no session: begin anew
         publish("events", {"type": "hello", "v": 1, "robot": robot, "msg_id": str(uuid.uuid4()), "data": {"token": token}})
     elif frame["type"] == "welcome":
         session, seq = frame["session"], {}

@@ -51,7 +51,6 @@ class Step(Struct, frozen=True, kw_only=True):
     number: int
     command: str
     params: dict[str, Any]
-    timeout_s: float
     attempt: int = 1
     outcome: Literal["", "completed", "failed", "skipped"] = ""
     started_at: datetime | None = None
@@ -63,7 +62,6 @@ class Dispatch(Struct, frozen=True, kw_only=True):
 
     mission: UUID
     dispatch_no: int
-    title: str
     steps: tuple[Step, ...]
     current: int = 0
     accepted: bool = False
@@ -213,6 +211,10 @@ class Conversation(Protocol):
     def begun(self, session: int, applied: dict[int, int], now: datetime) -> Iterable[Effect]:
         """The gateway has opened this session for it. `applied`: session → seq, for robots that keep their messages."""
         ...
+
+    def refused(self, now: datetime) -> Iterable[Effect]:
+        """The token that it began with is not valid. Asked only where `Begins` had one; afterwards a new talk begins."""
+        return ()
 
     def hear(self, message: Heard, wanted: Wanted) -> Iterable[Effect]:
         """A message came. Raises nothing, whatever it holds."""

@@ -129,6 +129,9 @@ class Talk:
         self._session, self._welcome = session, protocol.welcome(session, applied, now)
         return [self._send(self._welcome)]
 
+    def refused(self, now: datetime) -> Iterable[Effect]:
+        return [self._send(protocol.close(protocol.UNAUTHORISED, "the token is wrong or revoked"))]
+
     def hear(self, message: Heard, wanted: Wanted) -> Iterable[Effect]:
         if message.part == "presence":
             return self._presence(message)

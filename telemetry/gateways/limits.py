@@ -19,6 +19,7 @@ from telemetry.stream import Intake, partition_of
 log = logging.getLogger(__name__)
 LOSSY_PER_S = 50.0  # a robot that moves says two a second
 LOSSY_BURST = 500.0  # one whole batch over HTTP
+HELLOS_PER_S, HELLOS = 1.0, 30.0  # of one robot, and at once: each opens a session, which is a write
 CRITICAL_BURST_S = 25.0  # a robot that comes back may send so many seconds' worth at once
 BACKLOG = 50_000  # entries of one partition; about 10 s of a worker's time
 NEARLY_FULL, ROOM_AGAIN = 0.9, 0.85  # of the durable Redis's memory: refused before Redis itself has to, taken again
@@ -52,6 +53,11 @@ def critical_bucket() -> Bucket:
     """Of one robot: a flood of one must not fill the stream that it shares with others."""
     per_s = float(settings.ROBOT_EVENTS_PER_S)
     return Bucket(per_s, CRITICAL_BURST_S * per_s, CRITICAL_BURST_S * per_s)
+
+
+def hello_bucket() -> Bucket:
+    """Of one robot: one that says hello again and again must not keep the database from others."""
+    return Bucket(HELLOS_PER_S, HELLOS, HELLOS)
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from telemetry import metrics, protocol
 from telemetry.gateways.beats import Beats
 from telemetry.gateways.heard import Heard
 from telemetry.gateways.knocks import Knocks
-from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
+from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket, hello_bucket
 from telemetry.gateways.rows import Asked, OpenCommand, Rows, Seen, look
 from telemetry.gateways.tries import Tries
 from telemetry.gateways.vitals import Vitals, uncut
@@ -161,6 +161,7 @@ class Links:
         self.tries, self.duplicates = Tries(self.rows, name), Duplicates(self.rows)
         self.backlog, self.room = Backlog(self.intake), Room()
         self._allowances: dict[str, Bucket] = {}  # of critical messages, by robot: a new link is no new allowance
+        self._hellos: dict[str, Bucket] = {}
         self.beats = Beats(self.live, name)
         self._by_robot: dict[str, Link] = {}
         self._sockets = 0
@@ -215,6 +216,10 @@ class Links:
     def allowance(self, robot: str) -> Bucket:
         """How many critical messages this robot may send now."""
         return self._allowances.setdefault(robot, critical_bucket())
+
+    def welcomes(self, robot: str) -> bool:
+        """May this robot open one more session now? One that does nothing else has to wait."""
+        return self._hellos.setdefault(robot, hello_bucket()).take(self.clock())
 
     def of(self, robot: str) -> Link | None:
         """The link of this robot that this process holds."""

@@ -166,6 +166,8 @@ class Connection:
         return await verdict()
 
     async def _hello(self, raw: bytes | str, received_at: datetime) -> None:
+        if not self._links.welcomes(self._holder.robot):
+            return await self.close(protocol.COME_BACK)
         try:
             opened = await self._links.rows.ask(open_session, self._holder.robot, GATEWAY)
         except DatabaseError as error:

@@ -81,5 +81,17 @@ async def test_the_example_drives_stops_and_begins_anew_with_another_gateway(mos
         await device.wait()
 
 
+async def test_the_example_stays_away_when_its_token_is_wrong(mosquitto, robot):
+    async with running(mosquitto.url):
+        device = await asyncio.create_subprocess_exec(
+            sys.executable, str(EXAMPLE), f"127.0.0.1:{mosquitto.port}", "RB-001", "pw", "drover_wrong",
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        async with asyncio.timeout(30):
+            _, said = await device.communicate()
+    assert said.decode() == "turned away, a person has to look: the token is wrong or revoked\n"
+    assert device.returncode == 1
+
+
 def test_the_example_fits_on_a_page():
     assert len(EXAMPLE.read_text().splitlines()) <= 80

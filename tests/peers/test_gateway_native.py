@@ -7,7 +7,7 @@ import redis
 
 from fleet.models import Alert
 from fleet.robots import credentials, stopping
-from telemetry import snapshots, stream
+from telemetry import protocol, snapshots, stream
 from telemetry.gateways.rows import Rows
 from tests.actors import SYSTEM
 from tests.eventually import eventually_async
@@ -61,6 +61,13 @@ async def test_a_robot_says_hello_and_its_words_are_stored(mosquitto, token, str
         robot.acknowledge(command["msg_id"])
         await eventually_async(lambda: [f for f in stored(streams) if f["type"] == "command.delivered"])
         assert snapshots.last_received(["RB-001"]).at
+
+
+async def test_a_robot_whose_token_is_wrong_is_told_so(mosquitto, robot):
+    async with running(mosquitto.url), Device(mosquitto.url, "RB-001") as device:
+        device.publish("events", {"type": "hello", "v": 1, "robot": "RB-001", "data": {"token": "drover_wrong"}})
+        told = await device.hear(lambda frame: frame["type"] == "close")
+        assert told["code"] == protocol.UNAUTHORISED
 
 
 async def test_a_command_that_was_left_on_the_broker_raises_an_alarm(mosquitto, robot, ask):

@@ -26,6 +26,9 @@ class Talk:
         self.calls.append(("begun", session))
         return [Link(hint="alive")]
 
+    def refused(self, now):
+        return [Send(topic=f"scripted/{self.robot.address}/order", payload=b"refused", qos=0)]
+
     def hear(self, message, wanted):
         self.calls.append(("hear", message.part, message.payload))
         self.wanted = wanted

@@ -94,6 +94,14 @@ def test_the_same_hello_again_has_the_same_answer_and_another_one_begins_anew():
     assert Begins(token="T") in talking.hear(nameless)
 
 
+def test_who_shows_a_token_that_is_not_valid_is_told_to_stay_away():
+    talking = Talking(session=None)
+    talking.hear(hello())
+    [told] = sent(*talking.talk.refused(NOW))
+    assert (told["type"], told["code"]) == ("close", protocol.UNAUTHORISED)
+    assert "token" in told["reason"]
+
+
 @pytest.mark.parametrize("data", [{}, {"token": ""}, {"token": 7}, {"token": None}])
 def test_a_hello_without_a_token_is_refused(data):
     effects = Talking(session=None).hear(hello(data=data))

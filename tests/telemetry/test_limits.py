@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from fleet.robots import credentials
-from telemetry import stream
+from telemetry import protocol, stream
 from telemetry.gateways import inbox, limits, ws
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
@@ -143,6 +143,29 @@ async def test_over_http_a_flood_of_one_robot_is_told_to_slow_down_and_another_i
     assert (await other.post(other.message("robot.state", STATE))).verdicts == ["stored"]
     Links._here.clock = lambda: 105.0
     assert (await flood.post(*said[25:])).verdicts == ["stored"] * 5
+    await Callers.leave()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_who_says_hello_again_and_again_is_told_to_wait_and_another_is_served(tokens, monkeypatch):
+    monkeypatch.setattr(limits, "HELLOS", 3.0)
+    flood, other = Post(tokens[0]), Post(tokens[1], "RB-002")
+    await flood.hello()
+    Links._here.clock = lambda: 100.0
+    await flood.hello()
+    await flood.hello()
+    last = flood.session
+    hello = {"type": "hello", "v": 1, "robot": "RB-001"}
+    reply = await flood.post(hello)
+    assert (reply.status, reply.headers["retry-after"], reply.verdicts) == (429, "5", ["retry"])
+    assert (await flood.post(flood.message("robot.state", STATE))).verdicts == ["stored"], "its session goes on"
+    async with Wire(tokens[0]) as flood_again, Wire(tokens[1], "RB-002") as other_socket:
+        await flood_again.send(hello)
+        assert await flood_again.closed() == protocol.COME_BACK
+        await other_socket.hello()
+    await other.hello()
+    Links._here.clock = lambda: 101.0
+    assert (await flood.hello())["session"] == last + 1
     await Callers.leave()
 
 

@@ -41,7 +41,7 @@ def test_a_mission_as_drivers_see_it(dispatched, site, other_site):
     found = wanted(["RB-001"])["RB-001"]
     assert found.stopped is False
     given = found.dispatch
-    assert (given.mission, given.dispatch_no, given.title) == (dispatched.pk, 1, "Fetch")
+    assert (given.mission, given.dispatch_no) == (dispatched.pk, 1)
     assert (given.current, given.accepted, given.paused, given.stopping) == (0, False, False, False)
     assert [(s.number, s.command, s.attempt, s.outcome, s.started_at) for s in given.steps] == [
         (1, "navigate", 1, "", None), (2, "pick", 1, "", None), (3, "drop", 1, "", None),

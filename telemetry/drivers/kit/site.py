@@ -47,12 +47,10 @@ class Site:
     def assign(self, steps: tuple[str, ...], now: datetime) -> Command:
         number = self.made + 1
         planned = tuple(_step(n, command) for n, command in enumerate(steps, 1))
-        self.dispatch = Dispatch(
-            mission=uuid5(IDS, f"{self.spec.id} mission {number}"), dispatch_no=1, title="Round", steps=planned
-        )
+        self.dispatch = Dispatch(mission=uuid5(IDS, f"{self.spec.id} mission {number}"), dispatch_no=1, steps=planned)
         self.ended, self.claims, self.skipped, self.failed, self.finished = "", set(), set(), set(), False
         written = [
-            {"number": s.number, "command": s.command, "params": s.params, "timeout_s": s.timeout_s, "attempt": 1}
+            {"number": s.number, "command": s.command, "params": s.params, "timeout_s": 60, "attempt": 1}
             for s in planned
         ]
         return self.command("mission.assign", now, title="Round", timeout_s=600, steps=written)
@@ -233,7 +231,7 @@ def _step(number: int, command: str) -> Step:
     params = dict(PARAMS[command])
     if command in AT_A_PLACE:
         params |= {"place": place.name, "x": place.x, "y": place.y, "theta": place.theta}
-    return Step(number=number, command=command, params=params, timeout_s=60.0,
+    return Step(number=number, command=command, params=params,
                 place=place if command in AT_A_PLACE else None)  # fmt: skip
 
 

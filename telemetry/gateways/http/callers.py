@@ -119,6 +119,8 @@ class Callers:
     async def hello(self, caller: Caller) -> Opened:
         """A new session; every older link of this robot ends. Raises `Problem`."""
         robot, credential = caller.holder
+        if not self.links.welcomes(robot):
+            raise Problem(429, "Slow down", "It says hello too often. Say it again later.", retry_after_s=5)
         try:
             opened = await self.links.rows.ask(open_session, robot, HTTP)
         except DatabaseError:

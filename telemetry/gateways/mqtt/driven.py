@@ -317,18 +317,17 @@ class Talk:
         try:
             holder = await self.links.rows.ask(rows.holder_of, begins.token) if begins.token else None
             if begins.token is not None and (holder is None or holder.robot != robot):
-                self._turn_away(begins.token)
+                self._turn_away(begins.token, at)
                 if receipt is not None:
                     receipt.done()
+                return
+            if not self.links.welcomes(robot):
+                self._later(message)
                 return
             opened = await self.links.rows.ask(rows.open_session, robot, self.links.name)
         except DatabaseError as error:
             log.warning("%s cannot be welcomed, the database does not answer: %s", robot, error)
-            self._forget()
-            if message is not None:
-                self._messages.appendleft(message)
-                self._crowd.add(message[0].payload)
-            self._rest(REST_S)
+            self._later(message)
             return
         credential = holder.credential if holder is not None else None
         self.link = DrivenLink(self, opened.session, credential, opened.applied, self.links.clock())
@@ -338,10 +337,21 @@ class Talk:
         self._touch(at, old)
         self._carry_out(rest, at, receipt, old)
 
-    def _turn_away(self, token: str) -> None:
+    def _later(self, message: Any) -> None:
+        """No session can be opened now: the message is heard again in a moment."""
+        self._forget()
+        if message is not None:
+            self._messages.appendleft(message)
+            self._crowd.add(message[0].payload)
+        self._rest(REST_S)
+
+    def _turn_away(self, token: str, at: datetime) -> None:
         self.links.counts["unauthorised"] += 1
         metrics.UNAUTHORISED.inc()
         self.links.knocks.note(token, self.robot.spec.id, MQTT, "")
+        if self.link is not None:
+            self.links.remove(self.link)
+        self._carry_out(self._ask("refused", at), at)
         self._forget()
         self._rest(REFUSED_S)
 

@@ -16,12 +16,12 @@ _WANTED = f"""
 SELECT json_object_agg(r.id, json_build_object(
   'stopped', h.robot_id IS NOT NULL,
   'dispatch', CASE WHEN m.id IS NOT NULL THEN json_build_object(
-    'mission', m.id, 'dispatch_no', m.dispatch_no, 'title', m.title, 'current', m.current_step,
+    'mission', m.id, 'dispatch_no', m.dispatch_no, 'current', m.current_step,
     'accepted', m.started_at IS NOT NULL, 'paused', m.paused_at IS NOT NULL OR m.held_at IS NOT NULL OR h.robot_id IS NOT NULL,
     'stopping', m.stop_requested_at IS NOT NULL,
     'steps', (
       SELECT json_agg(json_build_object(
-        'number', s.number, 'command', s.command, 'params', s.params, 'timeout_s', s.timeout_s,
+        'number', s.number, 'command', s.command, 'params', s.params,
         'attempt', greatest(s.attempt, 1), 'outcome', s.outcome, 'started_at', s.started_at,
         'place', CASE WHEN p.id IS NOT NULL THEN json_build_object(
           'name', p.name, 'x', p.x, 'y', p.y, 'theta', p.theta, 'node', coalesce(p.nodes->>r.brand_id::text, '')

@@ -208,13 +208,13 @@ class Stage:
             return contract.Wanted(stopped=self.stopped)
         steps = tuple(
             contract.Step(
-                number=number, command=s.command, params=s.params, timeout_s=s.timeout_s, attempt=s.attempt or 1,
+                number=number, command=s.command, params=s.params, attempt=s.attempt or 1,
                 outcome=str(s.outcome or ""), started_at=s.started_at, place=PLACES.get(s.params.get("place", "")),
             )
             for number, s in sorted(self.site.steps.items())
         )  # fmt: skip
         dispatch = contract.Dispatch(
-            mission=row.pk, dispatch_no=row.dispatch_no, title=row.title, steps=steps, current=row.current_step or 0,
+            mission=row.pk, dispatch_no=row.dispatch_no, steps=steps, current=row.current_step or 0,
             accepted=row.state != "pending", paused=bool(row.paused_at or row.held_at),
             stopping=bool(row.stop_requested_at),
         )  # fmt: skip

@@ -180,8 +180,8 @@ def test_nothing_escapes_and_all_is_counted(part):
 @pytest.mark.parametrize("part", READ)
 def test_a_conversation_survives_it_and_the_robot_beside_it_hears_nothing_of_it(part):
     """On a mission, so that states are looked at for receipts. Whatever it says fits the protocol."""
-    step = Step(number=1, command="navigate", params={"place": "A"}, timeout_s=60, place=Place(name="A", x=1, y=2))
-    dispatch = Dispatch(mission=UUID(int=7), dispatch_no=1, title="", steps=(step,))
+    step = Step(number=1, command="navigate", params={"place": "A"}, place=Place(name="A", x=1, y=2))
+    dispatch = Dispatch(mission=UUID(int=7), dispatch_no=1, steps=(step,))
     victim, neighbour, now = talk("1"), talk("2"), NOW
     good = Heard(part="state", payload=raw(MESSAGES["state"]), at=NOW)
     expected = list(talk("2").hear(good, Wanted()))

@@ -31,8 +31,8 @@ def dispatch(*told, **columns):
         if command == "custom":
             params["name"] = rest.pop()
         place = Place(name=rest[0], x=9.0, y=9.0, node=f"n-{rest[0]}") if rest else None
-        steps.append(Step(number=number, command=command, params=params, timeout_s=60, place=place))
-    return Dispatch(mission=MISSION, dispatch_no=1, title="Fetch", steps=tuple(steps), **columns)
+        steps.append(Step(number=number, command=command, params=params, place=place))
+    return Dispatch(mission=MISSION, dispatch_no=1, steps=tuple(steps), **columns)
 
 
 def order_id(first=1, attempt=1, run=1):

@@ -13,8 +13,8 @@ from telemetry.drivers.vda5050.standing import idle
 from telemetry.drivers.vda5050.wishes import Give, StopCharging
 from tests.telemetry.vda5050 import recorded
 
-DRIVE = Step(number=1, command="navigate", params={}, timeout_s=60)
-MISSION = Dispatch(mission=UUID(int=1), dispatch_no=1, title="", steps=(DRIVE,))
+DRIVE = Step(number=1, command="navigate", params={})
+MISSION = Dispatch(mission=UUID(int=1), dispatch_no=1, steps=(DRIVE,))
 TABLES = sorted((Path(__file__).parent / "meanings").glob("*.txt"))
 
 
