@@ -11,6 +11,7 @@ from ninja.security import HttpBearer
 from fleet.models import ApiToken
 from fleet.people.access import at_sites
 from fleet.people.tokens import SCOPES, allows, token_of
+from telemetry.api import asked
 
 
 class Bearer(HttpBearer):
@@ -24,7 +25,11 @@ class Bearer(HttpBearer):
 
 
 def need(request: Any, permission: str) -> None:
-    """Refuse (403) what the token's scopes or its person's role do not allow, and say which of them."""
+    """Refuse (403) what the token's scopes or its person's role do not allow, and say which of them.
+
+    Also (422) a parameter in the address that nobody would read.
+    """
+    asked.check(request)
     if not allows(request.auth, permission):
         scopes = " or ".join(name for name, (_, lets) in SCOPES.items() if permission in lets)
         raise AuthorizationError(403, f"This token lacks the scope {scopes}. Issue one that has it.")

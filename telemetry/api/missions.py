@@ -1,5 +1,6 @@
 """Missions: draw up, list, follow, steer."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 from uuid import UUID
@@ -103,6 +104,15 @@ def create_mission(request: Any, body: schemas.MissionIn) -> HttpResponse:
     return once(request, lambda: (201, _drawn_up(request, body)))
 
 
+def _path(column: str) -> str:
+    """The way in the body to what people's forms call `Step 1, place`."""
+    found = re.fullmatch(r"Step (\d+), (\w+)", column)
+    if found is None:
+        return column
+    number, name = int(found[1]) - 1, found[2]
+    return f"steps.{number}.{name}" if name in schemas.StepIn.model_fields else f"steps.{number}.params.{name}"
+
+
 def _drawn_up(request: Any, body: schemas.MissionIn) -> dict[str, Any]:
     said = body.model_dump(exclude={"run", "steps"})
     steps = [step.model_dump(exclude_none=True) for step in body.steps]
@@ -110,7 +120,7 @@ def _drawn_up(request: Any, body: schemas.MissionIn) -> dict[str, Any]:
         pk = drawing_up.draft_mission(**said, steps=steps, by=by_token(request.auth))
     except Refused as refused:
         field, reason = named(refused)
-        raise Wrong(field or "body", reason) from refused
+        raise Wrong(_path(field) or "body", reason) from refused
     if body.run and not body.needs_approval:
         actions.queue_mission(pk, by=by_token(request.auth))
     return detail(pk)

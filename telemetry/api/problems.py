@@ -1,7 +1,8 @@
 """Errors of the API as `application/problem+json` (RFC 9457): what happened, where, and what to do next."""
 
-import json
 import logging
+from collections.abc import Iterable
+from inspect import iscoroutinefunction
 from typing import Any
 
 from django.db import DatabaseError, DataError
@@ -11,6 +12,7 @@ from ninja.errors import HttpError, ValidationError
 
 from fleet.commit import Conflict
 from fleet.refusals import Refused, in_words
+from telemetry import problem_json
 
 log = logging.getLogger(__name__)
 
@@ -19,9 +21,11 @@ TITLES = {
     401: "No valid token",
     403: "Not allowed",
     404: "Not found",
+    405: "Not with this method",
     409: "Not possible as things are",
     422: "Something in it is wrong",
     429: "Too many requests",
+    500: "A fault of the site",
     503: "Not available at the moment",
 }
 
@@ -36,8 +40,8 @@ class Wrong(ValueError):
 
 def problem(status: int, detail: str, **more: Any) -> HttpResponse:
     """A response. `more`: further members, e.g. `errors`, a list of `{"field", "reason"}`."""
-    body = {"type": "about:blank", "title": TITLES.get(status, "Error"), "status": status, "detail": detail, **more}
-    response = HttpResponse(json.dumps(body), status=status, content_type="application/problem+json")
+    body = problem_json.body(status, TITLES.get(status, "Error"), detail, **more)
+    response = HttpResponse(body, status=status, content_type=problem_json.CONTENT_TYPE)
     if status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="drover"'
     if status == 503:
@@ -49,13 +53,22 @@ def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
     if error.status_code == 401:
         detail = "Send `Authorization: Bearer <token>` with a token that is not revoked or expired."
         return problem(401, detail)
+    if error.status_code == 400:
+        return problem(400, "The body is no JSON. Send one JSON object, as docs/api.md shows.")
     return problem(error.status_code, str(error))
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [{"field": ".".join(map(str, e["loc"][1:])) or "body", "reason": e["msg"]} for e in error.errors]
-    named = ", ".join(e["field"] for e in errors)
-    return problem(422, f"Look at {named}, mend it and send it again.", errors=errors)
+    errors = [{"field": _field(e["loc"]), "reason": e["msg"]} for e in error.errors]
+    return problem(422, "; ".join(f"{e['field']}: {e['reason']}" for e in errors), errors=errors)
+
+
+def _field(loc: Iterable[Any]) -> str:
+    """The way to it in the body (`steps.0.timeout_s`), or the name of the parameter."""
+    source, *path = loc
+    if source == "body":
+        path = path[1:]  # the body as a whole has a name among our arguments
+    return ".".join(map(str, path)) or "body"
 
 
 def _wrong(request: HttpRequest, error: Wrong) -> HttpResponse:
@@ -79,6 +92,28 @@ def nowhere(request: HttpRequest, path: str) -> HttpResponse:
 def _unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
     log.error("%s failed", request.path, exc_info=error)
     return problem(500, "This is a fault of the site; its log has the details.")
+
+
+def told(pattern: Any) -> Any:
+    """This address, where a method that it does not take is answered with a problem."""
+    view = pattern.callback
+
+    def looked_at(response: HttpResponse) -> HttpResponse:
+        if response.status_code != 405:
+            return response
+        refused = problem(405, f"This address takes {response['Allow']}.")
+        refused["Allow"] = response["Allow"]
+        return refused
+
+    async def waiting(*args: Any, **kwargs: Any) -> HttpResponse:
+        return looked_at(await view(*args, **kwargs))
+
+    def direct(*args: Any, **kwargs: Any) -> HttpResponse:
+        return looked_at(view(*args, **kwargs))
+
+    pattern.callback = waiting if iscoroutinefunction(view) else direct
+    pattern.callback.csrf_exempt = True  # as ninja has it: no cookie counts here
+    return pattern
 
 
 def handle(api: NinjaAPI) -> None:

@@ -171,6 +171,24 @@ def test_a_wrong_filter_is_named(program, query):
     assert query.partition("=")[0] in answer.said["errors"][0]["field"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "there"),
+    [
+        ("GET", "/missions?status=pending", "state"),
+        ("GET", "/missions/{}?afer=1", "after"),
+        ("GET", "/missions/{}/events?page=2", "cursor"),
+        ("POST", "/missions/{}/cancel?reason=x", "none"),
+    ],
+)
+def test_a_parameter_that_is_not_there_is_refused(program, mission, method, path, there):
+    """A misspelt filter would show everything."""
+    answer = program(method, path.format(mission.pk))
+    assert answer.status_code == 422
+    assert answer.said["errors"][0]["field"] == path.partition("?")[2].partition("=")[0]
+    assert there in answer.said["detail"]
+    assert Mission.objects.get().state == "pending"
+
+
 def test_as_many_queries_for_many_as_for_one(program, supervisor, robot, django_assert_num_queries):
     from django.test.utils import CaptureQueriesContext
 
@@ -278,10 +296,10 @@ BAD = [
     ({"title": "x" * 201}, "title"),
     ({"title": None}, "title"),
     ({"steps": []}, "steps"),
-    ({"steps": [{"command": "fly", "params": {}}]}, "Step 1, command"),
-    ({"steps": [{"command": "navigate", "params": {"place": "Moon"}}]}, "Step 1, place"),
-    ({"steps": [*DRIVE, {"command": "wait", "params": {"seconds": -1}}]}, "Step 2, seconds"),
-    ({"steps": [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 0}]}, "timeout_s"),
+    ({"steps": [{"command": "fly", "params": {}}]}, "steps.0.command"),
+    ({"steps": [{"command": "navigate", "params": {"place": "Moon"}}]}, "steps.0.params.place"),
+    ({"steps": [*DRIVE, {"command": "wait", "params": {"seconds": -1}}]}, "steps.1.params.seconds"),
+    ({"steps": [{"command": "navigate", "params": {"place": "Dock A"}, "timeout_s": 0}]}, "steps.0.timeout_s"),
     ({"steps": DRIVE * 61}, "steps"),
     ({"robot": "RB-999"}, "robot"),
     ({"priority": 101}, "priority"),
@@ -300,7 +318,8 @@ def test_bad_input_names_the_field_and_stores_nothing(program, order, wrong, fie
     before = Event.objects.count()
     answer = program("POST", "/missions", {**order, **wrong})
     assert (answer.status_code, answer["Content-Type"]) == (422, "application/problem+json")
-    assert field.lower() in answer.content.decode().lower()
+    assert [error["field"] for error in answer.said["errors"]] == [field]
+    assert answer.said["detail"] == f"{field}: {answer.said['errors'][0]['reason']}"
     assert (Mission.objects.count(), Event.objects.count()) == (0, before)
 
 
@@ -312,7 +331,10 @@ def test_what_is_no_request_is_a_problem_and_no_crash(program, order, body):
 
 
 def test_a_method_that_is_not_there_and_a_path_that_is_not_there(program, mission):
-    assert program("DELETE", f"/missions/{mission.pk}").status_code == 405
+    for path in ("/missions", f"/missions/{mission.pk}"):  # one that is async, and one that is not
+        answer = program("DELETE", path)
+        assert (answer.status_code, answer["Content-Type"]) == (405, "application/problem+json")
+        assert "GET" in answer["Allow"] and "GET" in answer.said["detail"]
     assert program("GET", f"/missions/{uuid4()}").status_code == 404
     assert program("GET", "/missions/x").status_code == 404
 

@@ -77,4 +77,4 @@ def test_every_example_of_the_docs_runs_as_it_stands(running, token):
     assert "Fetch pallet 7" in listed
     assert '"origin_kind": "rerun"' in steered
     assert "aisle blocked" in stopped
-    assert "Step 1, place" in refused
+    assert "steps.0.params.place" in refused

@@ -4,6 +4,7 @@ Plain ASGI, as the WebSocket is: no hop through the thread that pages share. Err
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -13,6 +14,7 @@ from uuid import UUID
 import msgspec
 from django.utils import timezone
 
+from telemetry import problem_json
 from telemetry.gateways.http import bodies
 from telemetry.gateways.http.bodies import HungUp, Problem, Receive
 from telemetry.gateways.http.callers import Caller, Callers, ended
@@ -63,13 +65,12 @@ async def robot_http(scope: Event, receive: Receive, send: Send) -> None:
         content = await _answer(scope, receive)
         await _put(send, 200, b"application/json", content)
     except Problem as problem:
-        await _put(send, problem.status, b"application/problem+json", _told(problem), _headers(problem))
+        await _refuse(send, problem)
     except HungUp:
         return
     except Exception:
         log.exception("a robot's request failed")
-        problem = Problem(500, "Failed", "The site has an error. Send it again.", retry_after_s=5)
-        await _put(send, problem.status, b"application/problem+json", _told(problem), _headers(problem))
+        await _refuse(send, Problem(500, "Failed", "The site has an error. Send it again.", retry_after_s=5))
 
 
 async def _answer(scope: Event, receive: Receive) -> bytes:
@@ -151,11 +152,10 @@ async def acknowledge(request: Request) -> bytes:
 
 
 def _verdicts(posted: Posted, verdicts: list[str]) -> bytes:
-    raw = [msgspec.Raw(v.encode()) for v in verdicts]
     if posted.problem is not None:
-        posted.problem.more["verdicts"] = raw
+        posted.problem.more["verdicts"] = [json.loads(verdict) for verdict in verdicts]
         raise posted.problem
-    return _encode({"verdicts": raw})
+    return _encode({"verdicts": [msgspec.Raw(verdict.encode()) for verdict in verdicts]})
 
 
 async def commands(request: Request) -> bytes:
@@ -209,14 +209,11 @@ ROUTES: dict[str, dict[str, Callable[[Request], Awaitable[bytes]]]] = {
 }
 
 
-def _told(problem: Problem) -> bytes:
-    about = {"type": "about:blank", "title": problem.title, "status": problem.status, "detail": problem.detail}
-    return _encode(about | ({"field": problem.field} if problem.field else {}) | problem.more)
-
-
-def _headers(problem: Problem) -> list[tuple[bytes, bytes]]:
+async def _refuse(send: Send, problem: Problem) -> None:
+    field = {"field": problem.field} if problem.field else {}
+    told = problem_json.body(problem.status, problem.title, problem.detail, **field, **problem.more)
     wait = [(b"retry-after", b"%d" % problem.retry_after_s)] if problem.retry_after_s else []
-    return [*problem.headers, *wait]
+    await _put(send, problem.status, problem_json.CONTENT_TYPE.encode(), told, [*problem.headers, *wait])
 
 
 async def _put(
