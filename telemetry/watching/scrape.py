@@ -1,4 +1,4 @@
-"""Who may read `/metrics`, and the two ways to read it: a page of the web, and a small server in each worker.
+"""Who may read `/metrics`, and the two ways to read it: a page of the web, and a small server in each worker and gateway.
 
 With METRICS_TOKEN set: whoever sends it as a bearer token. Without: only a reader on this machine that came past no
 proxy, because behind a proxy everybody looks like this machine.
@@ -24,7 +24,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from telemetry.metrics import REGISTRY
 
 log = logging.getLogger(__name__)
-FOLDER = "metrics"  # under VAR: one file per worker, its address
+FOLDER = "metrics"  # under VAR: one file per worker and per gateway, its address
 PROXIED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_X_REAL_IP", "HTTP_VIA")
 REFUSED = (
     "Figures are only for the monitoring system. Send METRICS_TOKEN as a bearer token; without a token they are read "
@@ -88,14 +88,14 @@ class _Quiet(WSGIRequestHandler):
 
 
 class Exporter:
-    """A worker's own `/metrics`, in a thread. Its address stands in `var/metrics/worker-<pid>` while it runs."""
+    """A process's own `/metrics`, in a thread. Its address stands in `var/metrics/<what it is>-<pid>` while it runs."""
 
-    def __init__(self, *, host: str, port: int, folder: Path) -> None:
+    def __init__(self, what: str, *, host: str, port: int, folder: Path) -> None:
         if not (is_loopback(host) or settings.METRICS_TOKEN):
             raise ValueError(f"DROVER_METRICS_HOST={host} is open to others: set METRICS_TOKEN as well")
         self._server = make_server(host, port, application, _Server, _Quiet)
         self.address = f"{host}:{self._server.server_port}"
-        self.file = folder / FOLDER / f"worker-{os.getpid()}"
+        self.file = folder / FOLDER / f"{what}-{os.getpid()}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
 
     def start(self) -> None:
@@ -114,10 +114,10 @@ class Exporter:
         self.file.unlink(missing_ok=True)
 
 
-def export() -> Exporter | None:
-    """This process's `/metrics`. A port that is taken costs the figures, not the process."""
+def export(what: str) -> Exporter | None:
+    """`/metrics` of this worker or gateway. A port that is taken costs the figures, not the process."""
     try:
-        exporter = Exporter(host=settings.METRICS_HOST, port=settings.METRICS_PORT, folder=settings.VAR)
+        exporter = Exporter(what, host=settings.METRICS_HOST, port=settings.METRICS_PORT, folder=settings.VAR)
     except ValueError as error:
         raise SystemExit(f"drover: cannot start: {error}") from None
     except OSError as error:
@@ -128,10 +128,10 @@ def export() -> Exporter | None:
 
 
 def _forget_dead(folder: Path) -> None:
-    """Files of workers that were killed."""
-    for file in folder.glob("worker-*"):
+    """Files of processes that were killed."""
+    for file in folder.glob("*-*"):
         try:
-            os.kill(int(file.name.removeprefix("worker-")), 0)
+            os.kill(int(file.name.rpartition("-")[2]), 0)
         except (ProcessLookupError, ValueError):
             file.unlink(missing_ok=True)
         except PermissionError:  # it lives, and is somebody else's

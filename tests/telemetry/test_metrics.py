@@ -286,7 +286,7 @@ def test_figures_change_nothing(client):
 
 @pytest.fixture
 def exporter(tmp_path):
-    started = scrape.Exporter(host="127.0.0.1", port=0, folder=tmp_path)
+    started = scrape.Exporter("worker", host="127.0.0.1", port=0, folder=tmp_path)
     started.start()
     yield started
     started.stop()
@@ -314,9 +314,23 @@ def test_a_worker_serves_its_own_figures_and_says_where(exporter, settings):
     assert get(url, Authorization="Bearer secret")[0] == 200
 
 
+def test_a_gateway_says_where_its_figures_are_under_a_name_of_its_own(exporter, tmp_path):
+    """The pages of docs/trouble read `metrics/worker-*`: what answers there is a worker."""
+    gone = exporter.file.with_name("gateway-4194305")  # above what Linux gives
+    gone.write_text("127.0.0.1:1\n")
+    gateway = scrape.Exporter("gateway", host="127.0.0.1", port=0, folder=tmp_path)
+    gateway.start()
+    try:
+        assert {file.name.partition("-")[0] for file in exporter.file.parent.iterdir()} == {"worker", "gateway"}
+        assert get(f"http://{gateway.file.read_text().strip()}/metrics")[0] == 200
+        assert not gone.exists()
+    finally:
+        gateway.stop()
+
+
 def test_a_worker_opens_its_figures_to_others_only_with_a_token(tmp_path, settings):
     with pytest.raises(ValueError, match="set METRICS_TOKEN as well"):
-        scrape.Exporter(host="0.0.0.0", port=0, folder=tmp_path)  # noqa: S104
+        scrape.Exporter("worker", host="0.0.0.0", port=0, folder=tmp_path)  # noqa: S104
 
 
 # --- pages

@@ -49,7 +49,7 @@ async def _run() -> None:
     gateway = Gateway(settings.MQTT_URL, name_of(settings.GATEWAY))
     if not await _begin(gateway, stopping):
         return await gateway.end()
-    exporter = export()
+    exporter = export("gateway")
     try:
         await serve(gateway, stopping)
     finally:

@@ -33,7 +33,7 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: worker.stopping.set())
         _wait_until_sound(worker)
         REGISTRY.register(Site(lambda: 0 in worker.fences))
-        exporter = export()
+        exporter = export("worker")
         tidying = Tidying(rest=worker.stopping.wait)
         for name, step in (("watch", Watch(worker.partitions.owner).step), ("tidying", tidying.step)):
             Beside(name, step, BESIDE_S, worker.stopping).start()
