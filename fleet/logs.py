@@ -9,6 +9,7 @@ import json
 import logging
 import re
 import uuid
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -101,11 +102,11 @@ FORMATS = {"line": {"()": Line}, "json": {"()": Json}}
 
 
 def nobody_waits(record: logging.LogRecord) -> bool:
-    """Filter: a browser that went away in the middle of its request is no trouble.
+    """Filter: a browser or a probe that went away in the middle of its request is no trouble.
 
     When daphne cancels the request, Django leaves the task behind that noticed it, and asyncio reports it.
     """
-    return not (record.exc_info and isinstance(record.exc_info[1], RequestAborted))
+    return not (record.exc_info and isinstance(record.exc_info[1], (RequestAborted, CancelledError)))
 
 
 class Traced:

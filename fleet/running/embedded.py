@@ -126,6 +126,7 @@ class Postgres:
             "log_checkpoints": "off",
             "max_logical_replication_workers": "0",  # nobody subscribes
             "log_line_prefix": "",
+            "log_min_error_statement": "fatal",  # what we asked is in our own log; here it would be pages of SQL
             "log_timezone": "UTC",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

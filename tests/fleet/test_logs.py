@@ -1,5 +1,6 @@
 """Log lines: bounded, on one line, without secrets, and joined to the history by request and trace."""
 
+import asyncio
 import json
 import logging
 import sys
@@ -140,8 +141,10 @@ def test_an_unhandled_error_is_logged_with_the_request_it_belongs_to(client, mon
     assert any(line.get("request_id") == response["X-Request-Id"] for line in lines)
 
 
-@pytest.mark.parametrize(("error", "logged"), [(RequestAborted(), 0), (ValueError("other"), 1)])
-def test_a_browser_that_went_away_is_no_trouble(error, logged):
+@pytest.mark.parametrize(
+    ("error", "logged"), [(RequestAborted(), 0), (asyncio.CancelledError(), 0), (ValueError("other"), 1)]
+)
+def test_a_browser_or_a_probe_that_went_away_is_no_trouble(error, logged):
     handler = logging.getLogger().handlers
     ours = next(h for h in handler if logs.nobody_waits in h.filters)
     record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "never retrieved", (), (type(error), error, None))

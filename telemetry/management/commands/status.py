@@ -79,6 +79,7 @@ def _backlog(now: datetime) -> Iterable[str]:
     streams = Streams(settings.REDIS_URL)
     try:
         progress = streams.progress(range(settings.PARTITIONS))
+        behind = False
         for partition in range(settings.PARTITIONS):
             if partition not in progress:
                 yield f"partition {partition}: no stream yet"
@@ -86,9 +87,10 @@ def _backlog(now: datetime) -> Iterable[str]:
             waiting = _waiting(streams.redis, partition)
             age = streams.oldest_unapplied_s([partition], now)
             if waiting != 0 or age:
+                behind = True
                 shown = "?" if waiting is None else waiting
                 yield f"partition {partition}: {shown} events not applied, the oldest {age:.1f} s old"
-        if progress and not any(streams.oldest_unapplied_s([p], now) for p in progress):
+        if progress and not behind:
             yield "everything is applied"
     finally:
         streams.close()
