@@ -54,3 +54,5 @@ async def test_each_may_what_is_its_own(mosquitto):
         await asyncio.sleep(0.3)
         assert sorted(gateway.payloads()) == [b"own", b"own state"]
         assert set(robot.payloads()) == {b"mine"}
+    said = (mosquitto.folder / "log").read_text()
+    assert "recommended" not in said and "deprecated" not in said, said
