@@ -13,6 +13,7 @@ def main() -> None:
     except ImportError as exc:
         raise SystemExit("Django is not installed in this Python. Run `make setup` first.") from exc
     from django.core.exceptions import ImproperlyConfigured
+    from django.db import Error as DatabaseError
 
     try:
         try:
@@ -21,6 +22,12 @@ def main() -> None:
             sys.stdout.flush()  # here, and not when the interpreter ends, who reads may prove to be gone
     except ImproperlyConfigured as exc:
         raise SystemExit(f"drover: {exc}") from None
+    except DatabaseError as exc:
+        from telemetry.watching.causes import of_database
+
+        if (found := of_database(exc)) is None:
+            raise
+        raise SystemExit(f"drover: {found[1]}") from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""manage.py as a program among others, in a pipe whose reader has enough."""
+"""manage.py as a program among others: in a pipe whose reader has enough, and without a database."""
 
 import os
 import subprocess
@@ -23,6 +23,15 @@ def test_a_reader_that_has_enough_ends_a_command_in_silence(command):
     finally:
         os.close(writes)
     assert (ended.stderr.decode(), ended.returncode) == ("", 141)
+
+
+@pytest.mark.parametrize("command", [["check_invariants"], ["tidy", "--dry-run"], ["statistics", "--rebuild"]])
+def test_without_a_database_a_command_says_so_in_one_line(command):
+    environment = {**ENVIRONMENT, "DATABASE_URL": "postgresql://drover@/drover?host=/nowhere"}
+    ended = subprocess.run([*MANAGE, *command], capture_output=True, text=True, env=environment, timeout=60)
+    assert ended.stderr.startswith("drover: PostgreSQL does not answer (")
+    assert "docs/trouble/database-takes-no-writes.md" in ended.stderr
+    assert (ended.stderr.count("\n"), ended.returncode) == (1, 1)
 
 
 def test_a_broken_pipe_to_somebody_else_is_no_silent_end():
