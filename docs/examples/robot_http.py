@@ -56,5 +56,5 @@ while True:
             say("mission.step_completed", step=step["number"], attempt=step["attempt"])
             work = work if work["steps"] else say("mission.finished")
     except OSError as error:
-        print(f"comes back in 2 s: {error}", flush=True)
-        session = time.sleep(2)
+        print(error, flush=True)  # turned away: a person has to look; whatever else: it comes back
+        session = sys.exit(1) if getattr(error, "code", 0) == 401 else time.sleep(2)

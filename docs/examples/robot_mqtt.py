@@ -8,7 +8,8 @@ work, paused, stopped, heard = None, False, False, queue.Queue()
 client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, f"robot-{robot}")
 def publish(part, frame, qos=1, retain=False):
     client.publish(f"drover/v1/{robot}/{part}", frame if isinstance(frame, str) else json.dumps(frame), qos, retain)
-def connected(client, *_):
+def connected(client, userdata, flags, reason, properties):
+    print("broker:", reason, flush=True)
     client.subscribe(f"drover/v1/{robot}/commands", 1)
     publish("presence", "online", retain=True)
     heard.put({"type": "close"})  # begin

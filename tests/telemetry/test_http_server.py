@@ -122,6 +122,16 @@ async def test_a_robot_whose_messages_are_lost_repeated_and_mixed_up_succeeds_al
     assert await ask(DeadLetter.objects.count) == 0
 
 
+async def test_the_example_stays_away_when_its_token_is_not_valid(site_url, robot):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(EXAMPLE), site_url, "RB-001", "drover_wrong", stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(60):
+        said, _ = await process.communicate()
+    assert said.decode().endswith("HTTP Error 401: Unauthorized\n"), "a site that begins may be slow first"
+    assert process.returncode == 1
+
+
 def test_the_example_fits_on_a_page():
     assert len(EXAMPLE.read_text().splitlines()) <= 60
     imported = re.findall(r"^import (.*)$", EXAMPLE.read_text(), re.MULTILINE)
