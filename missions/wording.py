@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from fleet.wording import DISPATCHING, GLYPHS, MODES, STOPPING, Said
+from fleet.robots.wording import MODES
+from fleet.wording import DISPATCHING, GLYPHS, STOPPING, Said
 from missions.models import FINAL, AbortReason, State
 
 ABORTED_UNCONFIRMED = "Aborted, stop not confirmed"

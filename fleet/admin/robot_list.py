@@ -12,7 +12,7 @@ from django.utils import timezone
 from fleet.admin.pages import RetiredFilter
 from fleet.models import Hold, HoldKind, Mode, Presence, Robot
 from fleet.ports import live, work
-from fleet.wording import MODES, PRESENCES
+from fleet.robots.wording import MODES, PRESENCES
 
 _OPEN_HOLD = Hold.objects.filter(robot=OuterRef("pk"), released_at=None)
 HELD = Exists(_OPEN_HOLD)

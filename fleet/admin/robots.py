@@ -34,7 +34,8 @@ from fleet.history import by_user
 from fleet.models import MAX_ADDRESS, Brand, Command, Hold, Presence, Robot, Site
 from fleet.ports import drivers, irregular, live, work
 from fleet.robots import abilities, actions, faults, sending
-from fleet.wording import FAULTS, MODES, clock, hold_said, presence_said, robot_said
+from fleet.robots.wording import FAULTS, MODES, hold_said, presence_said, robot_said
+from fleet.wording import clock
 
 
 class RobotForm(forms.Form):

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from django.contrib.admin.utils import quote
 
 from fleet.models import HoldKind, Mode, Presence
-from fleet.wording import DISPATCHING, MODES, PRESENCES, STOPPING, fault_said, hold_said, presence_said
+from fleet.robots.wording import MODES, PRESENCES, fault_said, hold_said, presence_said
+from fleet.wording import DISPATCHING, STOPPING
 from missions.command_types import in_words
 from missions.models import State
 from missions.queue.reasons import MissionFacts, RobotFacts, why

@@ -12,7 +12,8 @@ from fleet.admin.timeline import ago
 from fleet.alerts.heard import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.people.access import at_sites
-from fleet.wording import PRESENCES, Said
+from fleet.robots.wording import PRESENCES
+from fleet.wording import Said
 from missions.admin.mission_list import daily
 from missions.models import RUNNING, UNDECIDED, DeadLetter, Mission
 from telemetry.partitions import somebody_works

@@ -4,7 +4,7 @@ import pytest
 
 from fleet.history import labels
 from fleet.models import Mode, Presence
-from fleet.wording import MODES, PRESENCES
+from fleet.robots.wording import MODES, PRESENCES
 
 
 @pytest.mark.parametrize(("column", "kinds", "words"), [("presence", Presence, PRESENCES), ("mode", Mode, MODES)])

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from django.conf import settings
 
-from fleet.wording import MODES
+from fleet.robots.wording import MODES
 from telemetry.live import cards, fragments
 from telemetry.live.loading import Hold, MissionRow, RobotRow, Waits
 from telemetry.snapshots import Snapshot

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.history import by_user
 from fleet.models import Alert, Event, Hold
-from fleet.wording import hold_said
+from fleet.robots.wording import hold_said
 from missions import actions, drawing_up
 from missions.admin.bulk import Asked
 from missions.admin.mission_bulk import BULKS
