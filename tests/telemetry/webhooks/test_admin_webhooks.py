@@ -12,7 +12,7 @@ from telemetry.out.models import Sending, Webhook, WebhookLane
 from telemetry.out.webhook_admin import groups
 from tests.actors import SYSTEM, user
 from tests.telemetry.receiver import receiver
-from tests.telemetry.test_webhooks import fan_out, send
+from tests.telemetry.webhooks.sending import fan_out, send
 
 URL = "https://hook.example.org/drover"
 LIST = "/admin/telemetry/webhook/"
