@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from fleet.models import Hold
 from fleet.robots import actions as robots
 from fleet.robots.facts import Due
+from fleet.robots.stopping import stop_robot
 from tests.actors import SYSTEM, online
 from tests.browser.test_live_page import Words, card, is_live, opened
 
@@ -43,7 +44,7 @@ def line(page: Page, robot_id: str):
 
 def test_the_keyboard_keeps_its_place_when_the_button_goes(sign_in, admin_person, robot, hall_2):
     """And who only hears the page is told whose Stop it is, and once that the page is live."""
-    robots.stop_robot("RB-021", by=SYSTEM)
+    stop_robot("RB-021", by=SYSTEM)
     Words().stands("RB-021")
     page = opened(sign_in(admin_person))
     uma = card(page, "RB-021")
