@@ -53,11 +53,11 @@ def state() -> tuple[dict[str, str], dict[str, str]]:
         lacking = {name: answer.result() if answer.done() else LATE[name] for name, answer in answers.items()}
         notes = told.result() if told.done() else {}
     lacking = {name: why for name, why in lacking.items() if why}
-    if "database" in lacking and "worker" in lacking:  # a worker says in the database that it works
-        lacking["worker"] = "unknown: see database"
     for cause, text in notes.items():
         if (part := _part(cause)) and part not in lacking:
             lacking[part] = text
+    if "database" in lacking and "worker" in lacking:  # a worker says in the database that it works
+        lacking["worker"] = "unknown: see database"
     return lacking, {cause: text for cause, text in notes.items() if not _part(cause)}
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+import redis
 from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.utils import timezone
@@ -16,6 +17,7 @@ from fleet.running import startup
 from missions.models import DeadLetter
 from telemetry import snapshots
 from telemetry.models import Partition
+from telemetry.stream import GROUP, key
 from telemetry.watching import health, notices
 
 
@@ -55,6 +57,15 @@ def test_readyz_misses_the_worker(client, owner, until_s):
     assert response.status_code == 503
     assert list(response.json()["missing"]) == ["worker"]
     assert "docs/trouble/stream-backs-up.md" in response.json()["missing"]["worker"]
+
+
+@pytest.mark.django_db
+def test_while_the_database_is_in_trouble_nobody_is_told_to_start_a_worker(client, monkeypatch):
+    """A worker that runs cannot say so in a database that takes no writes."""
+    monkeypatch.setattr(health, "read_only", lambda: "it is a standby, or in recovery")
+    missing = client.get("/readyz").json()["missing"]
+    assert "read-only" in missing["database"]
+    assert missing["worker"] == "unknown: see database"
 
 
 @pytest.mark.django_db
@@ -147,6 +158,21 @@ def test_status_says_on_one_screen_who_works_what_waits_and_what_is_stopped(disp
     ):
         assert text in screen
     assert len(screen.splitlines()) < 40
+
+
+@pytest.mark.django_db
+def test_status_does_not_say_that_all_is_applied_of_a_partition_that_is_behind(capsys, settings):
+    with redis.from_url(settings.REDIS_URL) as durable:
+        durable.flushdb()
+        durable.xgroup_create(key(3), GROUP, id="0", mkstream=True)
+        call_command("status")
+        assert "everything is applied" in capsys.readouterr().out
+        durable.xadd(key(3), {"raw": "{}"}, id=f"{2**45}-1")  # no older than now
+        call_command("status")
+        durable.flushdb()
+    screen = capsys.readouterr().out
+    assert "partition 3: 1 events not applied, the oldest 0.0 s old" in screen
+    assert "everything is applied" not in screen
 
 
 @pytest.mark.django_db
