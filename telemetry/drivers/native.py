@@ -34,6 +34,7 @@ from telemetry.protocol import Ack, Bad, Hello, Up
 Frame = Hello | Ack | Up
 PREFIX = "drover/v1"
 ASK_AGAIN = timedelta(seconds=5)  # between two requests to say hello, and how long a hello may take to be answered
+HELLO_FIRST = "hello comes first, and once"
 PRESENCE: dict[bytes, Link] = {b"online": Link(hint="alive"), b"offline": Link(hint="gone")}
 
 # reading
@@ -58,6 +59,8 @@ def read_in_turn(raw: bytes | str, robot: str, session: int | None) -> Frame:
     except Bad as bad:
         if bad.envelope is not None:
             _check_turn(bad.envelope, session)
+        if session is None and bad.field == "session":  # who has said no hello has none to name
+            raise Bad("type", HELLO_FIRST, msg_id=bad.msg_id) from None
         raise
     _check_turn(frame, session)
     return frame
@@ -70,7 +73,7 @@ def _check_owner(frame: Frame, robot: str) -> None:
 
 def _check_turn(frame: Frame, session: int | None) -> None:
     if isinstance(frame, Hello) != (session is None):
-        raise Bad("type", "hello comes first, and once", msg_id=_msg_id(frame))
+        raise Bad("type", HELLO_FIRST, msg_id=_msg_id(frame))
     if session is not None and isinstance(frame, Up):
         check_session(frame, session)
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from telemetry import protocol
+from telemetry.drivers import native
 from telemetry.drivers.contract import Begins, Command, Complaint, Delivered, Heard, Link, Say, Send, Spec, Tell, Wanted
 from telemetry.drivers.native import ASK_AGAIN, driver
 
@@ -92,6 +93,14 @@ def test_the_same_hello_again_has_the_same_answer_and_another_one_begins_anew():
     assert Begins(token="T") in talking.hear(nameless)
     list(talking.talk.begun(8, {}, NOW))
     assert Begins(token="T") in talking.hear(nameless)
+
+
+@pytest.mark.parametrize("session", [0, None, 1])
+def test_who_has_said_no_hello_is_told_of_that_and_not_of_its_session(session):
+    frame = up("robot.state", IDLE, session=session)
+    with pytest.raises(protocol.Bad, match="hello comes first") as bad:
+        native.read_in_turn(json.dumps(frame), "RB-001", None)
+    assert (bad.value.field, bad.value.msg_id) == ("type", frame["msg_id"])
 
 
 def test_who_shows_a_token_that_is_not_valid_is_told_to_stay_away():
