@@ -22,6 +22,7 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page(base_url=url, viewport=SIZE, color_scheme="light")
+        page.set_default_timeout(120_000)  # on a busy machine as well
         page.goto("/login/")
         page.get_by_label("User name").fill("supervisor")
         page.get_by_label("Password").fill(secrets["SUPERVISOR_PASSWORD"])
