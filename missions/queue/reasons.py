@@ -1,6 +1,6 @@
 """Why a mission waits: the one rule, pure, over plain facts. Admin, API, live page and the queue all use it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -193,18 +193,41 @@ def charging(robot: RobotFacts, important: bool = False) -> str:
     return ""
 
 
+class Robots:
+    """Robots that a mission may go to. Why none of them can take it is worked out once for all missions that are alike."""
+
+    def __init__(self, robots: Iterable[RobotFacts]) -> None:
+        self._robots = sorted(robots, key=lambda r: r.id)
+        self._known: dict[tuple[object, ...], Reason | None] = {}
+
+    def __iter__(self) -> Iterator[RobotFacts]:
+        return iter(self._robots)
+
+    def why_none(self, mission: MissionFacts) -> Reason | None:
+        """None when one can."""
+        alike = (mission.site_id, mission.commands, mission.important, mission.not_robot)  # all that counts of it
+        if alike not in self._known:
+            self._known[alike] = _nobody(mission, self._robots)
+        return self._known[alike]
+
+
 def nobody(mission: MissionFacts, candidates: Iterable[RobotFacts]) -> Reason | None:
     """Why no robot of the site can take it now; None when one can."""
-    why_not = [(robot, robot_obstacle(robot, mission)) for robot in sorted(candidates, key=lambda r: r.id)]
-    if any(reason is None for _, reason in why_not):
-        return None
-    able = [
-        (robot, reason) for robot, reason in why_not if reason and not missing(mission.commands, robot.capabilities)
-    ]
+    return (candidates if isinstance(candidates, Robots) else Robots(candidates)).why_none(mission)
+
+
+def _nobody(mission: MissionFacts, candidates: Iterable[RobotFacts]) -> Reason | None:
+    why_not = []
+    for robot in candidates:
+        reason = robot_obstacle(robot, mission)
+        if reason is None:
+            return None
+        why_not.append((robot, reason))
+    able = [reason for robot, reason in why_not if not missing(mission.commands, robot.capabilities)]
     if not able:
         what = " and ".join(sorted(command.replace(":", " ") for command in mission.commands))
         return Reason(f"No robot of its site can {what}", "Enrol one, or change the steps.")
-    return Reason(f"No robot is free: {listed(reason.text for _, reason in able)}", "Run it and it waits for one.")
+    return Reason(f"No robot is free: {listed(reason.text for reason in able)}", "Run it and it waits for one.")
 
 
 def listed(sentences: Iterable[str]) -> str:

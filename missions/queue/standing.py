@@ -1,7 +1,7 @@
 """How things stand: the plain facts that the rules of the queue need, read with as many queries for one as for many."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from fleet.robots import abilities
 from fleet.wording import clock
 from missions.models import QUEUED, RUNNING, Dependency, Importance, Mission, OriginKind, State, Step
 from missions.queue.choosing import order
-from missions.queue.reasons import MissionFacts, RobotFacts
+from missions.queue.reasons import MissionFacts, RobotFacts, Robots
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,16 @@ class Standing:
     missions: dict[UUID, MissionFacts]
     robots: dict[str, RobotFacts]
 
-    def candidates(self, mission: MissionFacts) -> list[RobotFacts]:
-        """Robots that a mission may be given to if it names none."""
+    _at: dict[int, Robots] = field(default_factory=dict)
+
+    def candidates(self, mission: MissionFacts) -> Iterable[RobotFacts]:
+        """Robots that a mission may be given to if it names none: one object for all missions of a site."""
         if mission.robot is not None:
-            return []
-        return [r for r in self.robots.values() if r.site_id == mission.site_id and not r.retired]
+            return ()
+        if mission.site_id not in self._at:
+            here = (r for r in self.robots.values() if r.site_id == mission.site_id and not r.retired)
+            self._at[mission.site_id] = Robots(here)
+        return self._at[mission.site_id]
 
 
 # columns of a mission that this module reads

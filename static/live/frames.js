@@ -9,6 +9,7 @@ const frames = new WeakMap(); // message → frame, from before the swap to afte
 const AGAIN_MS = 5000; // a page that cannot apply a frame asks for a whole one, not more often than this
 let askedAgain = -AGAIN_MS;
 let current = null;
+let snapshot = null; // ids of the snapshot that is arriving: it comes in parts
 
 function makeRoom(id) {
   if (document.getElementById(id)) return;
@@ -19,8 +20,7 @@ function makeRoom(id) {
   document.getElementById(home).append(place);
 }
 
-function keepOnly(ids) {
-  const wanted = new Set(ids);
+function keepOnly(wanted) {
   for (const [home] of Object.values(HOMES)) {
     for (const child of [...document.getElementById(home).children]) if (!wanted.has(child.id)) child.remove();
   }
@@ -37,7 +37,13 @@ function before(event) {
   if (!frame.n) return;
   frames.set(message, frame);
   current = frame;
-  if (frame.whole) keepOnly(frame.put);
+  if (frame.whole) snapshot = new Set();
+  frame.put.forEach((id) => snapshot?.add(id));
+  frame.last = snapshot && !frame.more;
+  if (frame.last) {
+    keepOnly(snapshot);
+    snapshot = null;
+  }
   frame.gone.forEach((id) => document.getElementById(id)?.remove());
   frame.put.forEach(makeRoom);
   frame.focus = document.activeElement.closest?.('.card')?.id;
@@ -68,7 +74,7 @@ function after(event) {
   afterPush(frame);
   keepChosen(frame);
   showStops();
-  if (frame.whole) arrange();
+  if (frame.last) arrange();
   reply(connection, { ack: frame.n });
 }
 

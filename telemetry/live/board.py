@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from missions.models import FINAL
-from missions.queue.reasons import RobotFacts
+from missions.queue.reasons import RobotFacts, Robots
 from telemetry import metrics
 from telemetry.live import cards, fragments
 from telemetry.live.alarms import AlertRow
@@ -22,6 +22,7 @@ from telemetry.snapshots import Snapshot
 log = logging.getLogger(__name__)
 LINGER_S = 10.0  # a mission that has ended stays in the strip for so long, so that people see how
 UNACKED = 2  # frames on their way to one browser
+FRAME = 128_000  # characters of one frame, and one fragment more: over a slow link each has to arrive within seconds
 
 
 class Dirty(NamedTuple):
@@ -38,14 +39,18 @@ class Dirty(NamedTuple):
 
 
 class Viewer:
-    """One socket: what its browser shows, what has changed since, and how many frames it has not confirmed."""
+    """One socket: what its browser shows, what has changed since, and how many frames it has not confirmed.
+
+    `pending`: keys in the order in which they became different. `unsent`: those of the snapshot that are still to come.
+    """
 
     def __init__(self, view: View = EVERYWHERE) -> None:
         self.view = view
         self.n = 0
         self.acked = 0
         self.shown: set[str] = set()
-        self.pending: set[str] = set()
+        self.pending: dict[str, None] = {}
+        self.unsent: set[str] = set()
         self.snapshot_due = True
 
     def look_at(self, view: View) -> None:
@@ -69,7 +74,10 @@ class Board:
         self.robots: dict[str, RobotRow] = {}
         self.missions: dict[str, MissionRow] = {}
         self.snapshots: dict[str, Snapshot] = {}
-        self._candidates: dict[int, list[RobotFacts]] = {}  # site → its robots as the queue's rule sees them
+        self._candidates: dict[int, Robots] = {}  # site → its robots as the queue's rule sees them
+        self._lines: dict[
+            int, dict[str, tuple[int, str | None]]
+        ] = {}  # site → place of what names no robot, and behind what
         self._moved: set[int] = set()  # sites where robots or missions changed since the last look
         self.percents: dict[str, int | None] = {}  # robot → battery as missions that wait for it say it
         self.fragments: dict[str, Fragment] = {}  # by key: DOM id, or DOM id@view
@@ -138,6 +146,8 @@ class Board:
         changed: set[str] = set()
         robots = self.robots.keys() | rows.robots.keys() if dirty.all else dirty.robots
         missions = self.missions.keys() if dirty.all else dirty.missions
+        if missions or rows.missions:
+            self._lines.clear()
         for robot_id in robots - rows.robots.keys():
             self.robots.pop(robot_id, None)
             self.snapshots.pop(robot_id, None)
@@ -162,6 +172,7 @@ class Board:
             if row.state in FINAL:
                 self.lingering.setdefault(mission_id, now + LINGER_S)
             self.missions[mission_id] = row
+        for mission_id in rows.missions.keys() & self.missions.keys():
             changed |= self._safely(self._render_mission, mission_id)
         changed |= self._render_waiting(charged)
         self.loaded = True
@@ -210,25 +221,31 @@ class Board:
             fragment = fragments.mission(self._in_line(row), None, self._robots_at(row.site))
         return self._keep(fragments.mission_id(mission_id), fragment)
 
-    def _robots_at(self, site: int) -> list[RobotFacts]:
+    def _robots_at(self, site: int) -> Robots:
         """Robots that may take what names none; worked out once until one of them changes."""
         if site not in self._candidates:
             here = [robot_id for robot_id, row in self.robots.items() if row.site == site]
-            self._candidates[site] = [facts for r in here if (facts := self._facts(r)) is not None]
+            self._candidates[site] = Robots(facts for r in here if (facts := self._facts(r)) is not None)
         return self._candidates[site]
 
     def _in_line(self, row: MissionRow) -> MissionRow:
         """With its place among those of its site that name no robot."""
         if row.waits is None or row.queued_at is None:
             return row
-        others = [
-            (-m.priority, m.queued_at, m.id, m.title)
-            for m in self.missions.values()
-            if m.waits is not None and m.queued_at is not None and not m.robot and m.site == row.site
-        ]
-        before = [other for other in others if other[:3] < (-row.priority, row.queued_at, row.id)]
-        waits = msgspec.structs.replace(row.waits, ahead=len(before), behind=max(before)[3] if before else None)
-        return msgspec.structs.replace(row, waits=waits)
+        ahead, behind = self._line(row.site).get(row.id, (0, None))
+        return msgspec.structs.replace(row, waits=msgspec.structs.replace(row.waits, ahead=ahead, behind=behind))
+
+    def _line(self, site: int) -> dict[str, tuple[int, str | None]]:
+        """Mission that names no robot → how many of its site are before it, and the last of them; once until one changes."""
+        if site not in self._lines:
+            waiting = sorted(
+                (-m.priority, m.queued_at, m.id, m.title)
+                for m in self.missions.values()
+                if m.waits is not None and m.queued_at is not None and not m.robot and m.site == site
+            )
+            before = [None, *(title for *_, title in waiting)]
+            self._lines[site] = {m[2]: (n, before[n]) for n, m in enumerate(waiting)}
+        return self._lines[site]
 
     def _render_unnamed(self) -> set[str]:
         """What waits for any robot, at sites where something changed: they say what all of them are at."""
@@ -309,7 +326,7 @@ class Board:
     def _changed(self, keys: set[str]) -> None:
         for viewer in self.viewers:
             if not viewer.snapshot_due:
-                viewer.pending |= {key for key in keys if key in viewer.shown or self._visible(key, viewer)}
+                viewer.pending |= {key: None for key in keys if key in viewer.shown or self._visible(key, viewer)}
 
     def _visible(self, key: str, viewer: Viewer) -> bool:
         fragment = self.fragments.get(key) or self.vitals.get(key)
@@ -330,32 +347,48 @@ class Board:
         return sorted(found, key=lambda kf: (kf[1].kind, *kf[1].rank))
 
     def frame(self, viewer: Viewer) -> str:
-        """The next frame for one socket: a snapshot that replaces everything, or the newest of what changed."""
-        whole = viewer.snapshot_due
-        if whole:
-            put = self.shown(viewer.view)
-            gone: list[str] = []
-            viewer.shown = {key for key, _ in put}
-        else:
-            put, gone = [], []
-            for key in viewer.pending:
-                fragment = self.fragments.get(key)
-                if key in self.vitals:
-                    card = key.replace("vitals", "robot", 1)
-                    if card in viewer.shown and card not in viewer.pending:  # a card brings its vitals along
-                        put.append((key, self.vitals[key]))
-                elif fragment is not None and fragment.shown_in(viewer.view):
-                    put.append((key, fragment))
-                    viewer.shown.add(key)
-                elif key in viewer.shown:
+        """The next frame for one socket: the newest of what changed, or the begin of a snapshot that replaces everything.
+
+        What does not fit comes with the next ones; `more` says that the snapshot goes on.
+        """
+        if whole := viewer.snapshot_due:
+            viewer.pending = {key: None for key, _ in self.shown(viewer.view)}
+            viewer.unsent, viewer.shown, viewer.snapshot_due = set(viewer.pending), set(), False
+        put: list[Fragment] = []
+        gone: list[str] = []
+        room, done = FRAME, []
+        for key in viewer.pending:
+            if room <= 0:
+                break
+            done.append(key)
+            fragment = self.fragments.get(key)
+            if key in self.vitals:
+                card = key.replace("vitals", "robot", 1)
+                if card not in viewer.shown or card in viewer.pending:
+                    continue  # a card brings its vitals along
+                fragment = self.vitals[key]
+            elif fragment is not None and fragment.shown_in(viewer.view):
+                viewer.shown.add(key)
+            else:
+                if key in viewer.shown:
                     viewer.shown.discard(key)
                     gone.append(key)
-        viewer.snapshot_due = False
-        viewer.pending.clear()
+                continue
+            put.append(fragment)
+            room -= len(fragment.json)
+        for key in done:
+            del viewer.pending[key]
+        viewer.unsent.difference_update(done)
         viewer.n += 1
         metrics.FRAGMENTS.inc(len(put))
-        head = msgspec.json.encode({"n": viewer.n, "whole": whole, "put": [f.dom_id for _, f in put], "gone": gone})
-        return f'{head[:-1].decode()},"content":"{"".join(f.json for _, f in put)}"}}'
+        head = {
+            "n": viewer.n,
+            "whole": whole,
+            "more": bool(viewer.unsent),
+            "put": [f.dom_id for f in put],
+            "gone": gone,
+        }
+        return f'{msgspec.json.encode(head)[:-1].decode()},"content":"{"".join(f.json for f in put)}"}}'
 
 
 def counts_key(view: View) -> str:

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from missions.queue import reasons
 from telemetry.live.board import LINGER_S, Board, Dirty, Viewer
 from telemetry.live.loading import Loaded, Versions, Waits
 from telemetry.snapshots import Snapshot
@@ -87,7 +88,7 @@ def test_at_most_two_frames_are_unacknowledged_and_meanwhile_changes_merge(board
         put(board, [robot(name=f"Ella {number}")])
         if viewer.ready:
             last = frame(board, viewer)
-    assert viewer.n == 3 and viewer.pending == {"robot-RB-001"}
+    assert viewer.n == 3 and set(viewer.pending) == {"robot-RB-001"}
     assert "Ella 2" in last["content"]
     viewer.ack(2)
     merged = frame(board, viewer)
@@ -240,7 +241,7 @@ def test_again_means_a_whole_frame(board):
     viewer.snapshot_due = True
     put(board, [robot(name="meanwhile")])
     again = frame(board, viewer)
-    assert again["whole"] and "meanwhile" in again["content"] and viewer.pending == set()
+    assert again["whole"] and "meanwhile" in again["content"] and not viewer.pending
 
 
 def test_one_card_that_cannot_be_rendered_takes_no_other_down(board, caplog):
@@ -289,3 +290,66 @@ def test_what_waits_for_a_time_is_read_again_until_that_has_come(board):
     put(board, missions=[waiting(id=M2)])
     board.compare(Versions({"RB-001": 3, "RB-002": 3}, {M1: 4, M2: 4}, {}))
     assert not board.take()
+
+
+def many(board, count: int) -> None:
+    put(board, [robot(id=f"RB-{n:04}", name=f"No {n}") for n in range(count)])
+
+
+@pytest.fixture
+def small_frames(monkeypatch) -> int:
+    monkeypatch.setattr("telemetry.live.board.FRAME", 10_000)
+    return 10_000
+
+
+def test_a_large_snapshot_comes_in_parts_that_a_slow_link_can_carry(board, small_frames):
+    """One frame of megabytes took longer than a page waits for a sign of life: it began anew, for ever."""
+    many(board, 60)
+    viewer = Viewer()
+    board.admit(viewer, None)
+    got: list[str] = []
+    parts = []
+    while viewer.ready:
+        text = board.frame(viewer)
+        assert len(text) < small_frames * 1.5
+        parts.append(msgspec.json.decode(text))
+        got += parts[-1]["put"]
+        viewer.ack(viewer.n)
+        if len(parts) < 3:  # what is still to come may change meanwhile
+            put(board, [robot(id="RB-0059", name=f"changed {len(parts)}")])
+    assert len(parts) > 3 and [p["whole"] for p in parts] == [True] + [False] * (len(parts) - 1)
+    ends = [p["more"] for p in parts].index(False)
+    assert {f"robot-RB-{n:04}" for n in range(60)} <= set(got)
+    assert "RB-0059" in parts[ends]["content"] or any("RB-0059" in p["content"] for p in parts[:ends])
+    assert all(p["more"] for p in parts[:ends]) and not any(p["more"] for p in parts[ends:])
+
+
+def test_who_reads_slowly_gets_first_what_changed_first(board, small_frames):
+    many(board, 60)
+    viewer = watch_all(board)
+    for first in (0, 20, 40):
+        put(board, [robot(id=f"RB-{n:04}", name=f"Renamed {n}") for n in range(first, first + 20)])
+    got = [id for id in frame(board, viewer)["put"] if id.startswith("robot-")]
+    assert 5 < len(got) < 20 and max(got) < "robot-RB-0020"
+    assert viewer.pending and not viewer.unsent
+
+
+def watch_all(board) -> Viewer:
+    viewer = Viewer()
+    board.admit(viewer, None)
+    while viewer.ready:
+        board.frame(viewer)
+        viewer.ack(viewer.n)
+    return viewer
+
+
+def test_many_missions_for_any_robot_ask_each_robot_once(board, monkeypatch):
+    asked = []
+    obstacle = reasons.robot_obstacle
+    monkeypatch.setattr(reasons, "robot_obstacle", lambda *a, **k: asked.append(a) or obstacle(*a, **k))
+    many(board, 50)
+    unnamed = [waiting(id=f"6a1f0a52-0000-4000-8000-{n:012}", robot=None, title=f"M{n}") for n in range(60)]
+    asked.clear()
+    put(board, missions=unnamed)
+    board.compare(Versions(dict.fromkeys(board.robots, 3), dict.fromkeys(board.missions, 4), {}))
+    assert len(asked) <= 2 * len(board.robots), "every mission has asked every robot"
