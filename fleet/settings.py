@@ -264,7 +264,7 @@ STORAGES = {
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
         if DEBUG or "pytest" in sys.modules
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        else "fleet.static_files.HashedModules"
     },
 }
 WHITENOISE_USE_FINDERS = DEBUG or "pytest" in sys.modules
