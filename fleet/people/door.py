@@ -6,8 +6,10 @@ Not in `fleet.admin`, because its pages need this to register.
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from urllib.parse import urlsplit
 
-from django.contrib import admin
+from django.conf import settings
+from django.contrib import admin, messages
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
@@ -31,6 +33,13 @@ def to_sign_in(request: HttpRequest) -> HttpResponse:
     return redirect_to_login(wanted if safe else reverse("admin:index"))
 
 
+def _page_of(request: HttpRequest) -> str:
+    """Where somebody was who pressed a button."""
+    page = urlsplit(request.headers.get("Referer", ""))
+    here = page.netloc == request.get_host() and page.path.startswith(reverse("admin:index"))
+    return f"{page.path}?{page.query}".rstrip("?") if here else reverse("admin:index")
+
+
 class Door(admin.AdminSite):
     site_header = site_title = "Drover"
     index_title = "Now"
@@ -38,6 +47,9 @@ class Door(admin.AdminSite):
     empty_value_display = "–"
     app_words = {"auth": "People and roles", "telemetry": "Links, statistics, webhooks"}  # on the start page
     enable_nav_sidebar = False  # lists need the width; the top bar has what people open daily
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().each_context(request), "csrf_cookie": settings.CSRF_COOKIE_NAME}
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """What the start page lists, in the words of the pages themselves."""
@@ -60,9 +72,9 @@ class Door(admin.AdminSite):
             if request.method not in METHODS:
                 return HttpResponseNotAllowed(METHODS)
             if not request.user.is_authenticated:
-                return redirect_to_login(
-                    request.get_full_path() if request.method != "POST" else reverse("admin:index")
-                )
+                if request.method == "POST":
+                    messages.error(request, "Not done: you had been signed out. Sign in, then do it again.")
+                return redirect_to_login(request.get_full_path() if request.method != "POST" else _page_of(request))
             if not self.has_permission(request):
                 raise PermissionDenied  # to sign in again would not help
             return inner(request, *args, **kwargs)

@@ -1,5 +1,6 @@
 // Small comforts of the admin pages; everything works without them.
 import "./ages.js";
+import "./sending.js";
 
 for (const button of document.querySelectorAll("[data-copy]")) {
   if (!navigator.clipboard) break;

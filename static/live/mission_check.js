@@ -1,5 +1,7 @@
 // While a mission is drawn up the server checks it as it will when it is saved, and says what is wrong next to the field.
 // Also: nothing that was typed is lost by leaving the page unasked, and a double click saves once.
+import { renew } from "./sending.js";
+
 const WAIT_MS = 350;
 const EVERYWHERE = ["robot", "site"]; // a change here concerns the commands and places of all steps
 
@@ -41,6 +43,7 @@ export function startChecking(form) {
 
   async function check() {
     if (!form.dataset.check) return;
+    renew(form);
     asked?.abort();
     asked = new AbortController();
     try {

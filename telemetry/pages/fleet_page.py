@@ -13,6 +13,7 @@ from django.db import DatabaseError
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST, require_safe
 
@@ -245,6 +246,11 @@ not_understood.csrf_exempt = True  # type: ignore[attr-defined]
 
 def not_this_page(request: HttpRequest, reason: str = "") -> HttpResponse:
     """The form's token is not ours: settings.CSRF_FAILURE_VIEW."""
+    if request.path in (
+        reverse("login"),
+        reverse("logout"),
+    ):  # of a tab that was open before somebody signed in elsewhere
+        return redirect(request.get_full_path() if request.path == reverse("login") else "login")
     if not request.user.is_authenticated:
         return _answer(request, 401, "You are signed out. Sign in again, then repeat it.")
     log.info("%s refused: %s", request.path, reason)

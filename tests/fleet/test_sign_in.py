@@ -122,3 +122,17 @@ def test_the_usual_address_of_a_sign_in_leads_to_ours_and_then_on(client, superv
 def test_a_name_that_nobody_can_have_is_refused_like_any_wrong_one(client, db, name):
     answer = sign_in(client, name)
     assert answer.status_code == 200 and "do not fit" in answer.content.decode()
+
+
+def test_a_sign_in_page_that_was_open_while_somebody_signed_in_and_out_leads_to_a_fresh_one(supervisor):
+    """Its token is of before; a line of plain text was all that came back."""
+    client = Client(enforce_csrf_checks=True)
+    client.get("/login/")
+    old = client.cookies[settings.CSRF_COOKIE_NAME].value
+    client.cookies[settings.CSRF_COOKIE_NAME] = "n" * 32  # another tab has signed in meanwhile
+    form = {"username": "Ana", "password": "correct horse battery", "csrfmiddlewaretoken": old}
+    answer = client.post("/login/?next=/admin/", form)
+    assert (answer.status_code, answer["Location"]) == (302, "/login/?next=/admin/")
+    assert client.post("/logout/", {"csrfmiddlewaretoken": old})["Location"] == "/login/"
+    client.force_login(supervisor)
+    assert client.post("/login/?next=/admin/", form, follow=True).redirect_chain[-1][0] == "/admin/"
