@@ -14,15 +14,21 @@ from django.utils.safestring import SafeString
 
 from fleet.admin.pages import ReadOnlyAdmin
 from fleet.admin.timeline import stamp
+from fleet.columns import storable
 from fleet.history import AGGREGATES
 from fleet.models import Command
 
 
-def as_text(body: str) -> SafeString:
-    """JSON laid out for reading; anything else as it is. Always text."""
+def laid_out(body: str) -> str:
+    """JSON for reading; as it came what is none, or what spells text that no page can show (half a surrogate pair)."""
     with suppress(ValueError, RecursionError):
-        body = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
-    return format_html('<pre class="data" dir="ltr">{}</pre>', body)
+        text = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+        return text if storable(text) else body
+    return body
+
+
+def as_text(body: str) -> SafeString:
+    return format_html('<pre class="data" dir="ltr">{}</pre>', laid_out(body))
 
 
 @admin.register(Command)

@@ -1,7 +1,6 @@
 """What a CSV file of robots or places would do, row by row, and doing it: each row by the actions that people use."""
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from django.db.models import QuerySet
 from fleet.commit import Conflict
 from fleet.csv_files.table import Row
 from fleet.history import Origin
-from fleet.models import ROBOT_ID, Brand, Place, Robot, Site
+from fleet.models import Brand, Place, Robot, Site
 from fleet.people.access import at_sites
 from fleet.refusals import Refused
 from fleet.robots import actions, addresses
@@ -101,8 +100,10 @@ def _plan_robot(row: Row, known: KnownRobots) -> Planned:
     pk = cells["id"]
     robot = known.robots.get(pk)
     name = cells.get("name") or (robot.name if robot else pk)
-    if not re.fullmatch(ROBOT_ID, pk):
-        raise Refused(f"id: “{pk[:70]}” is none. Use 1 to 64 letters, digits, dots, dashes or underscores.")
+    if not actions.is_robot_id(pk):
+        raise Refused(
+            f"id: “{pk[:70]}” is none. Use 1 to 64 letters, digits, dots, dashes or underscores, and not dots alone."
+        )
     if len(name) > 200:
         raise Refused("name: at most 200 characters.")
     site = _chosen(cells, "site", known.sites, robot.site if robot else None)

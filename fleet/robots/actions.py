@@ -32,8 +32,8 @@ def enrol_robot(
     by: Origin,
 ) -> Robot:
     """Make a robot known. `profile`: settings of its driver in which it is not as its brand."""
-    if not re.fullmatch(ROBOT_ID, id):
-        raise Refused("A robot id has 1 to 64 letters, digits, dots, dashes or underscores.")
+    if not is_robot_id(id):
+        raise Refused("id: A robot id has 1 to 64 letters, digits, dots, dashes or underscores, and is not dots alone.")
     change = new(AGGREGATES["robot"], id)
     try:
         with transaction.atomic():
@@ -46,6 +46,11 @@ def enrol_robot(
             raise
         raise Refused(f"{id} is already enrolled. Choose another id, or edit that robot.") from error
     return change.row  # type: ignore[no-any-return]
+
+
+def is_robot_id(text: str) -> bool:
+    """Not `..`: an address with that in it leads elsewhere, and the robot's Stop would not reach it."""
+    return bool(re.fullmatch(ROBOT_ID, text)) and bool(text.strip("."))
 
 
 def edit_robot(

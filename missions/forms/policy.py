@@ -73,7 +73,7 @@ def says(values: Mapping[str, Any]) -> str:
     policy = {}
     for why in ("timeout", "failure"):
         tries = str(values.get(f"{why}_retries") or 0)
-        policy[f"{why}_retries"] = int(tries) if tries.isdecimal() else 0
+        policy[f"{why}_retries"] = int(tries) if tries.isdecimal() and len(tries) < 10 else 0
         then = values.get(f"{why}_then")
         policy[f"{why}_then"] = then if then in Then.values else Then.ABORT.value
     return course_words(policy)

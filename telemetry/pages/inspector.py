@@ -14,7 +14,9 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from fleet.admin.records import laid_out
 from fleet.admin.timeline import ago, clock
+from fleet.columns import storable
 from fleet.models import Robot
 from fleet.people.access import at_sites
 from fleet.wording import Said
@@ -69,12 +71,11 @@ def last_messages(robot_id: str, now: datetime) -> list[Line] | None:
 def _line(note: heard.Noted, now: datetime) -> Line:
     at = datetime.fromtimestamp(note.at_ms / 1000, UTC)
     text = note.raw.decode(errors="replace").replace("\x00", "\ufffd")
-    body, kind = text, ""
+    body, kind = laid_out(text), ""
     with suppress(ValueError, RecursionError):
         parsed = json.loads(text)
-        body = json.dumps(parsed, indent=2, ensure_ascii=False)
         kind = str(parsed.get("type", ""))[:60] if isinstance(parsed, dict) else ""
-    kind = kind or note.part
+    kind = (kind if storable(kind) else "") or note.part
     said, why, words = _verdict(note.answer)
     made = ", ".join(word for word in words if word != kind)
     cut = max(0, note.size - len(note.raw))

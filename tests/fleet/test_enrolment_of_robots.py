@@ -186,3 +186,12 @@ def test_its_own_settings_are_kept_apart_from_its_brands(client, admin_person, f
     moved = client.post("/admin/fleet/robot/F-7/edit/", told | {"brand": robot.brand_id, "address": ""})
     assert moved.status_code == 302
     assert (Robot.objects.get(pk="F-7").profile, Robot.objects.get(pk="F-7").address) == ({}, "")
+
+
+@pytest.mark.parametrize("id", [".", "..", "...", "." * 64])
+def test_no_robot_has_an_id_that_its_own_address_would_lose(client, admin_person, site, brand, id):
+    """`/fleet/robots/../stop` is `/fleet/stop` to every browser: such a robot could not be stopped from its card."""
+    client.force_login(admin_person)
+    answer = client.post("/admin/fleet/robot/add/", {"id": id, "name": "Dot", "site": site.pk, "brand": brand.pk})
+    assert "not dots alone" in answer.content.decode() or "is not dots alone" in answer.content.decode()
+    assert not Robot.objects.exists()

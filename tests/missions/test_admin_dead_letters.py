@@ -193,8 +193,9 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\N{REPLACEMENT C
         "",
         "\\u0000",
         "[]",
+        '{"data": {"why": "\\ud800"}}',
     ],
-    ids=["html", "64 kB", "deep", "no id", "number", "null", "empty", "escaped nul", "list"],
+    ids=["html", "64 kB", "deep", "no id", "number", "null", "empty", "escaped nul", "list", "half a pair"],
 )
 def test_whatever_a_letter_holds_is_shown_as_text(seat, body):
     row = letter(body=body, reason=HOSTILE, kind=HOSTILE[:60], result=HOSTILE)

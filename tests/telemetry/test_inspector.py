@@ -148,3 +148,12 @@ def test_an_answer_of_another_version_is_said_as_it_is():
     assert inspector._verdict("")[0].word == "Taken"
     assert inspector._verdict("[]")[0].word == "Taken"
     assert inspector._verdict('{"verdict": "odd"}')[0].word == "odd"
+
+
+@pytest.mark.parametrize("part", ['"type": "\\ud800"', '"data": "\\udc00\\ud800"', '"n": ' + "9" * 5000])
+def test_text_that_no_page_can_hold_is_shown_as_it_came(client, auditor, robot, part):
+    """Half a surrogate pair: JSON can spell it, UTF-8 cannot, and the page broke on the message it was opened for."""
+    put(b"{" + part.encode() + b"}")
+    client.force_login(auditor)
+    answer = client.get(PAGE)
+    assert answer.status_code == 200 and part[-6:].strip('"') in answer.content.decode()
