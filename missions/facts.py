@@ -95,11 +95,15 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The deadline of this kind has passed. `online`: the robot's link is up; `why`: it waits, in words."""
+    """The deadline of this kind has passed. `online`: the robot's link is up; `why`: it waits, in words.
+
+    `set_for`: what it was set for, where the clock was put back since: it passes before the clock says so.
+    """
 
     kind: str
     online: bool = False
     why: str = ""
+    set_for: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ COMMANDS = "commands"
 GATEWAYS = "gateways"
 DEAF = "deaf"
 GONE, UNANSWERED = "gone", "unanswered"
+AT_ONCE = 2000  # robots of one call: Lua unpacks no more than 8,000 values
 HINTS_S = 86_400  # how long a witness is remembered
 
 
@@ -277,9 +278,15 @@ class Heard(NamedTuple):
 
 def last_received(robot_ids: Sequence[str], *, grace_s: float = GRACE_S) -> Heard | None:
     """For the presence sweep. None: the live Redis does not answer."""
+    keys = ("seen", "born", GATEWAYS, DEAF, GONE, UNANSWERED)
+    scores: list[Any] = []
+    gone: list[Any] = []
+    unanswered: list[Any] = []
     try:
-        keys = ("seen", "born", GATEWAYS, DEAF, GONE, UNANSWERED)
-        age_ms, scores, beats, deaf, gone, unanswered = client().eval(SEEN, len(keys), *keys, *robot_ids)
+        for start in range(0, max(1, len(robot_ids)), AT_ONCE):
+            some = robot_ids[start : start + AT_ONCE]
+            age_ms, seen, beats, deaf, *witnessed = client().eval(SEEN, len(keys), *keys, *some)
+            scores, gone, unanswered = scores + seen, gone + witnessed[0], unanswered + witnessed[1]
     except (redis.RedisError, OSError):
         return None
     at, gone, unanswered = (
@@ -287,6 +294,19 @@ def last_received(robot_ids: Sequence[str], *, grace_s: float = GRACE_S) -> Hear
         for some in (scores, gone, unanswered)
     )
     return Heard(at, age_ms >= grace_s * 1000, _by_name(beats), _by_name(deaf), gone, unanswered)
+
+
+def put_back(now: datetime) -> None:
+    """The clock was put back: what was noted by the clock of before counts as of now, or it would outrank all that follows."""
+    at = milliseconds(now)
+    try:
+        for key in ("seen", GATEWAYS, DEAF, GONE, UNANSWERED):
+            if later := client().zrangebyscore(key, f"({at}", "+inf"):
+                client().zadd(key, dict.fromkeys(later, at), xx=True)
+        if int(client().get("born") or 0) > at:  # else its silence would prove nothing until that hour comes
+            client().set("born", at)
+    except (redis.RedisError, OSError):
+        return  # it knows nothing then
 
 
 def _by_name(pairs: Sequence[bytes]) -> dict[str, datetime]:

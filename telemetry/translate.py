@@ -57,7 +57,7 @@ _INTERNAL: dict[str, Callable[[Up], Any]] = {
 ABOUT_STOPS = Origin("policy", "stops", "stop of the robot", "stop of the robot")
 
 
-Spare = Callable[[Deadline], bool]
+Passed = Callable[[Deadline], bool]
 
 
 def missions_named(up: Up) -> set[UUID]:
@@ -146,11 +146,11 @@ def _see_that_it_is_held(ledger: Ledger, stop: Command, received_at: datetime) -
 
 
 def due(
-    ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None = None, spare: Spare = lambda _: False
+    ledger: Ledger, mission_id: UUID, now: datetime, until: datetime | None = None, passed: Passed | None = None
 ) -> None:
     """Fire the deadlines of one mission that passed before `until` (default: now), the earliest first.
 
-    Not those of which `spare` says that they wait on.
+    `passed` says which those are, where it is not simply the time that they were set for.
     """
     mission = ledger.missions[mission_id].row
     robot = ledger.robots.get(mission.robot_id)
@@ -158,20 +158,24 @@ def due(
         ledger.hear_of_stop(mission.robot_id, ABOUT_STOPS, now)
     online = robot is not None and robot.row.presence == "online"
     for deadline in deadlines(mission):
-        if deadline.due_at <= (until or now) and not spare(deadline):
+        if _has_passed(deadline, until or now, passed):
             origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
             why = why_waiting(mission) if deadline.kind == "queued" else ""
-            ledger.tell_mission(mission_id, facts.Due(deadline.kind, online, why), origin, now)
+            ledger.tell_mission(mission_id, facts.Due(deadline.kind, online, why, deadline.due_at), origin, now)
 
 
 def robot_due(
-    ledger: Ledger, robot_id: str, now: datetime, until: datetime | None = None, spare: Spare = lambda _: False
+    ledger: Ledger, robot_id: str, now: datetime, until: datetime | None = None, passed: Passed | None = None
 ) -> None:
     """Fire the deadlines of one robot that passed before `until` (default: now)."""
     for deadline in robot_deadlines(ledger.robots[robot_id].row):
-        if deadline.due_at <= (until or now) and not spare(deadline):
+        if _has_passed(deadline, until or now, passed):
             origin = Origin("deadline", deadline.kind, f"deadline {deadline.kind}", f"deadline:{deadline.kind}")
             ledger.tell_robot(robot_id, robot_facts.Due(deadline.kind), origin, now)
+
+
+def _has_passed(deadline: Deadline, until: datetime, passed: Passed | None) -> bool:
+    return passed(deadline) if passed is not None else deadline.due_at <= until
 
 
 def presence(ledger: Ledger, robot_id: str, presence: str, last_received_at: datetime | None, now: datetime) -> Verdict:

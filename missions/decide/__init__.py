@@ -40,7 +40,7 @@ def decide(change: Change, fact: Any, now: datetime) -> Verdict:
 
 def _due(change: Change, fact: facts.Due, now: datetime) -> Verdict:
     due_at = getattr(change.row, f"{fact.kind}_due_at")
-    if due_at is None or due_at > now:
+    if due_at is None or (due_at > now and due_at != fact.set_for):
         return Verdict.REDUNDANT
     PASSED[fact.kind](change, fact, now)
     return Verdict.APPLIED

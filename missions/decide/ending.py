@@ -63,7 +63,7 @@ def stop_passed(change: Change, fact: facts.Due, now: datetime) -> None:
     end = after_stop(mission, asked_at)
     # also at the end: should the robot come back, it is told to stop
     change.move_commands(("mission.cancel",), CommandState.DELIVERED, CommandState.OPEN)
-    if now < end:
+    if asked_at <= now < end:  # with the clock put back nobody knows how long ago that was: long enough
         pause = max(now - asked_at, timedelta(seconds=timings.STOP_RESEND_S))
         change.record("mission.stop_resent", stop_due_at=min(now + pause, end))
         return

@@ -66,7 +66,7 @@ class Deadlines:
         return found
 
     def _steady(self, now: datetime, tick: float) -> bool:
-        if (ahead_s := self.clocks.jump(now, tick)) > 0:
+        if ahead_s := self.clocks.jump(now, tick):
             self.postponed.jumped(ahead_s)
         return self.clocks.steady(now, tick)
 
@@ -98,11 +98,19 @@ class Deadlines:
         if ready:
             rows += missions.values_list("pk", "robot_id", "next_due_at")
             rows += robots.values_list("pk", "pk", "next_due_at")
+            rows += self._early(until, {row[0] for row in rows})
         for pk, robot_id, at in rows:
             p = partition_of(robot_id or str(pk))
             if p in ready and self._skip.get(pk, tick) <= tick and not self.inquiry.waits_for(robot_id, tick):
                 found.setdefault(p, []).append((pk, at))
         return found
+
+    def _early(self, until: datetime, known: Container[Key]) -> list[tuple[Key, str | None, datetime]]:
+        """What passes before the clock says so, because it was put back."""
+        early = dict(row for row in self.postponed.early(until) if row[0] not in known)
+        missions = Mission.objects.filter(pk__in=[pk for pk in early if isinstance(pk, UUID)]) if early else ()
+        whose = dict(missions.values_list("pk", "robot_id")) if early else {}  # type: ignore[union-attr]
+        return [(pk, whose.get(pk) if isinstance(pk, UUID) else pk, at) for pk, at in early.items()]
 
     def _applied_until(self, now: datetime, partitions: dict[int, object]) -> dict[int, datetime]:
         """Everything that was appended before this time is applied. Absent where that is not proven."""
@@ -127,7 +135,7 @@ class Deadlines:
                 hold(p, fence)
                 ledger = Ledger.open(robots, [] if robots else keys, now=now)
                 for pk in keys:
-                    fire(ledger, pk, now, until, self.postponed.spare(pk, until))
+                    fire(ledger, pk, now, until, self.postponed.passed(pk, until))
                 ledger.commit()
         except Exception as error:
             if blame(error) is not Blame.MESSAGE:

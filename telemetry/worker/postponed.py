@@ -1,7 +1,7 @@
-"""Deadlines that were set before the wall clock jumped ahead wait as much longer: nobody's time is cut short by it.
+"""Deadlines that were set before the wall clock jumped wait as long as they were to: no jump cuts time short or draws it out.
 
-They stay as they are stored (I6); what they wait is kept by the worker that saw the jump. Times that people name (when a
-mission expires, a hold ends) are not counted from anything, so they are none of these.
+They stay as they are stored (I6); by how much they move is kept by the worker that saw the jump. Times that people name
+(when a mission expires, a hold ends) are not counted from anything, so they are none of these.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -25,28 +25,38 @@ class Postponed:
     def __init__(self) -> None:
         self._by: dict[
             Key, dict[str, tuple[datetime, timedelta]]
-        ] = {}  # whose → kind → when it was due, how much longer
-        self._over: datetime | None = None  # then the last of them has waited enough
+        ] = {}  # whose → kind → when it was due, by how much that moved
+        self._over: datetime | None = None  # then the last of them is past, moved or not
 
     def jumped(self, ahead_s: float) -> None:
-        """The wall clock has just jumped ahead: what is open now was set before."""
+        """The wall clock has just jumped ahead, or back (negative): what is open now was set before."""
         more, before = timedelta(seconds=ahead_s), self._by
         self._by, self._over = {}, None
         for key, deadline in _open():
-            due, longer = before.get(key, {}).get(deadline.kind, _NOT)
-            longer = (longer if due == deadline.due_at else timedelta()) + more
-            self._by.setdefault(key, {})[deadline.kind] = (deadline.due_at, longer)
-            self._over = max(self._over or deadline.due_at, deadline.due_at + longer)
+            due, moved = before.get(key, {}).get(deadline.kind, _NOT)
+            moved = (moved if due == deadline.due_at else timedelta()) + more
+            self._by.setdefault(key, {})[deadline.kind] = (deadline.due_at, moved)
+            last = max(deadline.due_at, deadline.due_at + moved)
+            self._over = max(self._over or last, last)
 
-    def spare(self, key: Key, until: datetime) -> Callable[[Deadline], bool]:
-        """Does a deadline of this mission or robot wait on, at `until`?"""
+    def passed(self, key: Key, until: datetime) -> Callable[[Deadline], bool]:
+        """Is a deadline of this mission or robot past, at `until`?"""
         mine = self._by.get(key, {})
 
-        def waits(deadline: Deadline) -> bool:
-            due, longer = mine.get(deadline.kind, _NOT)
-            return due == deadline.due_at and deadline.due_at + longer > until
+        def passed(deadline: Deadline) -> bool:
+            due, moved = mine.get(deadline.kind, _NOT)
+            return deadline.due_at + (moved if due == deadline.due_at else timedelta()) <= until
 
-        return waits
+        return passed
+
+    def early(self, until: datetime) -> list[tuple[Key, datetime]]:
+        """Missions and robots of which one may be past that was set for later, and when it was; usually nobody, at no cost."""
+        return [
+            (key, due + moved)
+            for key, its in self._by.items()
+            for due, moved in its.values()
+            if due + moved <= until < due
+        ]
 
     def resting(self, keys: Collection[Key], until: datetime) -> set[Key]:
         """Those of which no deadline has passed really. Usually nobody, at no cost; else one query for each kind of key."""
@@ -55,10 +65,18 @@ class Postponed:
             return set()
         found: set[Key] = set()
         for row, its in _rows([key for key in keys if key in self._by]):
-            waits = self.spare(row.pk, until)
-            if all(waits(deadline) for deadline in its if deadline.due_at <= until):
+            if not any(map(self.passed(row.pk, until), its)):
                 found.add(row.pk)
+            self._forget(row.pk, {deadline.kind: deadline.due_at for deadline in its})
         return found
+
+    def _forget(self, key: Key, now_set_for: dict[str, datetime]) -> None:
+        """What is not due any more, or anew since the jump."""
+        mine = self._by[key]
+        for kind in [kind for kind, (due, _) in mine.items() if now_set_for.get(kind) != due]:
+            del mine[kind]
+        if not mine:
+            del self._by[key]
 
 
 def _rows(keys: Collection[Key]) -> Iterator[tuple[Any, list[Deadline]]]:

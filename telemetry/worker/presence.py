@@ -14,6 +14,7 @@ from django.db import transaction
 from fleet.models import Event, Presence, Robot
 from missions.ledger import Ledger
 from telemetry import snapshots, translate
+from telemetry.clocks import Clocks
 from telemetry.failures import Blame, blame
 from telemetry.partitions import hold
 from telemetry.snapshots import GRACE_S, Heard
@@ -35,6 +36,7 @@ class Sweep:
         self._deaf_since: float | None = None  # tick since which the live Redis knows nothing
         self._quiet_until = float("-inf")  # tick until which silence proves nothing
         self._dead_since: dict[str, float] = {}  # gateway → tick
+        self._clocks = Clocks(0.0)
 
     def step(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
         """Record what changed. Says whether anything did."""
@@ -51,6 +53,8 @@ class Sweep:
         ]
         if not robots:
             return False
+        if self._clocks.jump(now, tick) < 0:
+            snapshots.put_back(now)
         heard = snapshots.last_received([row[0] for row in robots])
         deaf = self._deaf(heard, tick)
         heard = heard or Heard({}, False)

@@ -130,6 +130,51 @@ def test_a_deadline_that_was_set_after_the_jump_is_not_postponed(worker, clock, 
     assert "mission.step_timeout" in kinds()
 
 
+def test_when_the_wall_clock_jumps_back_no_deadline_comes_late(worker, clock, running, caplog):
+    until(clock, running.step_due_at, -10)
+    work(worker, clock)
+    clock.now -= timedelta(hours=1)
+    clock.advance(1)
+    work(worker, clock)
+    assert "clock jumped" in caplog.text
+    clock.advance(GRACE_S + 2)  # two of the ten seconds are left
+    work(worker, clock)
+    assert "mission.step_timeout" not in kinds()
+    clock.advance(4)
+    work(worker, clock)
+    assert kinds().count("mission.step_timeout") == 1 and "mission.timeout" not in kinds()
+    assert not worker.deadlines.step(clock.now, clock.tick, worker.fences, worker.open_from)  # it passes once
+    asked = Mission.objects.get(pk=running.pk)
+    assert clock.now < asked.answer_due_at < clock.now + timedelta(minutes=1)  # what follows goes by the clock as it is
+
+
+def test_a_mission_ends_in_time_though_the_clock_was_put_back_an_hour(worker, clock, running):
+    """Its robot says nothing any more: the whole way from the step's time to “stop not confirmed” takes no hour longer."""
+    until(clock, running.step_due_at, -10)
+    work(worker, clock)
+    clock.now -= timedelta(hours=1)
+    for _ in range(120):
+        clock.advance(1)
+        work(worker, clock)
+    mission = Mission.objects.get(pk=running.pk)
+    assert (mission.state, mission.abort_reason, mission.stop_confirmed) == ("aborted", "timeout", False)
+
+
+def test_a_stop_that_waits_for_its_word_is_said_to_be_unconfirmed_though_the_clock_was_put_back(
+    worker, clock, robot, monkeypatch
+):
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
+    stopping.stop_robot(P, by=SYSTEM)
+    work(worker, clock)
+    clock.now -= timedelta(hours=1)
+    for _ in range(40):
+        clock.advance(1)
+        work(worker, clock)
+    assert Event.objects.filter(kind="robot.stop_unconfirmed").exists()
+
+
 def test_two_jumps_add_up(worker, clock, running):
     until(clock, running.step_due_at, -10)
     work(worker, clock)

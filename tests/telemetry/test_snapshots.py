@@ -191,3 +191,24 @@ def test_of_a_lossy_message_only_live_facts_are_kept():
     facts = native.facts(up, up.occurred_at - timedelta(seconds=90))
     assert facts.keys() <= set(live.Facts._fields) and facts["x"] == 1.0
     assert facts["skew_s"] == 90.0
+
+
+async def test_what_was_noted_before_the_clock_was_put_back_outranks_nothing_that_follows(client):
+    """A robot that had not answered an hour "ahead" would be offline for an hour, whatever it says; a silent one online."""
+    ahead = T0 + timedelta(hours=1)
+    await snapshots.write(
+        client, [], {"RB-001": ahead, "RB-002": T0}, {"gone": {"RB-001": ahead}, "unanswered": {"RB-001": ahead}}
+    )
+    await client.set("born", snapshots.milliseconds(ahead))
+    snapshots.put_back(T0 + timedelta(seconds=9))
+    heard = snapshots.last_received(["RB-001", "RB-002"])
+    assert int(await client.get("born")) == snapshots.milliseconds(T0 + timedelta(seconds=9))
+    assert heard.at == {"RB-001": T0 + timedelta(seconds=9), "RB-002": T0}
+    assert heard.gone == heard.unanswered == {"RB-001": T0 + timedelta(seconds=9)}
+
+
+async def test_nine_thousand_robots_of_one_worker_are_asked_about(client):
+    """Lua unpacks no more than 8,000 values, and to the sweep it was as if the live Redis were away."""
+    robots = [f"RB-{n:04}" for n in range(9000)]
+    await snapshots.write(client, [], dict.fromkeys(robots[::2], T0))
+    assert snapshots.last_received(robots).at == dict.fromkeys(robots[::2], T0)

@@ -116,6 +116,8 @@ def _stop_passed(change: Change, now: datetime) -> Verdict:
         return Verdict.REDUNDANT
     hold, offline = waiting[0], change.row.presence == Presence.OFFLINE
     waited = (now - (hold.asked_at or hold.since)).total_seconds()
+    if waited < 0:  # the clock was put back, and nobody knows how long ago that was: long enough
+        waited = STOP_S
     late = waited >= STOP_S
     pause = min(waited, STOP_RESEND_MOST_S) if late else min(STOP_RESEND_S, STOP_S - waited)
     due = None if late and offline else now + timedelta(seconds=pause)
