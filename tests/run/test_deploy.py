@@ -111,7 +111,7 @@ def test_volumes_that_are_used_are_declared_and_the_live_store_has_none(compose,
     ("name", "wanted"),
     [
         ("stream", {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction", "save": ""}),
-        ("live", {"appendonly": "no", "maxmemory": str(256 * 2**20), "maxmemory-policy": "allkeys-lru", "save": ""}),
+        ("live", {"appendonly": "no", "maxmemory": str(256 * 2**20), "maxmemory-policy": "volatile-lru", "save": ""}),
     ],
 )
 def test_the_two_redis_are_set_as_their_roles_need(services, tmp_path, name, wanted):

@@ -94,7 +94,7 @@ def test_each_command_of_the_pages_works(copy, command):
 def test_status_says_how_full_both_redis_are(copy):
     screen = copy.manage("status").stdout
     assert re.search(r"^redis +durable: \d+ MB of 512 MB \(\d+ %\), noeviction$", screen, re.M), screen
-    assert re.search(r"^ +live: \d+ MB of 128 MB \(\d+ %\), allkeys-lru$", screen, re.M), screen
+    assert re.search(r"^ +live: \d+ MB of 128 MB \(\d+ %\), volatile-lru$", screen, re.M), screen
 
 
 def test_figures_of_web_and_worker_count_what_robots_do(copy):
