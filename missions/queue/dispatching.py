@@ -1,6 +1,6 @@
 """Dispatching what waits: facts are read, the queue decides, and rows are written under lock if it still holds."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -18,13 +18,13 @@ from missions.queue.standing import held_words, queued, standing
 LOST_RACES = ("mission_one_dispatched_per_robot", "mission_one_robot_per_charger")  # somebody else was faster
 
 
-def decisions(now: datetime, **where: Any) -> list[Decision]:
+def decisions(now: datetime, mine: Callable[[Decision], bool] = lambda decision: True, **where: Any) -> list[Decision]:
     """What can be dispatched at once of everything that waits; `where` narrows by columns, e.g. `site=3`."""
     waiting = queued(**where)
     if not waiting:
         return []
     found = standing(waiting, all_robots=True)
-    return plan(found.missions.values(), found.robots.values(), now)
+    return plan(found.missions.values(), found.robots.values(), now, mine)
 
 
 def carry_out(chosen: Iterable[Decision], now: datetime, *, by: Origin | None = None) -> list[UUID]:

@@ -230,10 +230,11 @@ def _nobody(mission: MissionFacts, candidates: Iterable[RobotFacts]) -> Reason |
     return Reason(f"No robot is free: {listed(reason.text for reason in able)}", "Run it and it waits for one.")
 
 
-def listed(sentences: Iterable[str]) -> str:
-    """A few of them, and how many more."""
+def listed(sentences: Iterable[str], total: int = 0) -> str:
+    """A few of them, and how many more; `total`, if there are more than are given."""
     found = list(sentences)
-    more = [f"and {len(found) - FEW} more"] if len(found) > FEW else []
+    total = max(total, len(found))
+    more = [f"and {total - FEW} more"] if total > FEW else []
     return "; ".join(found[:FEW] + more)
 
 

@@ -5,6 +5,7 @@ plan and carries out its own part of it; a lost race is normal and looked at aga
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
@@ -26,6 +27,9 @@ from telemetry.translate import ABOUT_STOPS
 log = logging.getLogger(__name__)
 
 LOOK_S = 5.0  # everything is looked at anew, whether or not a row changed: batteries, places and brands do too
+LONG_S = (
+    0.2  # of this thread's own time: with thousands of robots a look takes longer, and rests twice as long after it
+)
 SKIP_S = 30.0  # what raised is left alone this long
 
 # Anything that can let a mission go changes one of these. Robots and open missions are rows of an index or few pages.
@@ -49,14 +53,22 @@ class Queue:
 
     def __init__(self) -> None:
         self._stand: Any = None
-        self._look_at = float("-inf")
+        self._look_at = self._rests_until = float("-inf")
         self._skip: dict[str, float] = {}
 
     def step(self, now: datetime, tick: float, fences: dict[int, int], open_from: dict[int, float]) -> bool:
         """Says whether it did anything. Only in partitions that are open: a robot may have gone while nobody looked."""
         ready = {p: fence for p, fence in fences.items() if tick >= open_from.get(p, float("inf"))}
-        if not ready:
+        if not ready or tick < self._rests_until:
             return False
+        began = time.thread_time()
+        try:
+            return self._looked(ready, now, tick)
+        finally:
+            if (took_s := time.thread_time() - began) > LONG_S:
+                self._rests_until = tick + 2 * took_s
+
+    def _looked(self, ready: dict[int, int], now: datetime, tick: float) -> bool:
         stand, look = _stand(now), tick >= self._look_at
         if stand == self._stand and not look:
             return False
@@ -75,9 +87,13 @@ class Queue:
 
     def _dispatch(self, ready: dict[int, int], now: datetime, tick: float) -> bool:
         mine: dict[int, list[Decision]] = {}
-        for decision in decisions(now):
+
+        def take(decision: Decision) -> bool:
             named = decision.mission.robot
-            self._mine(ready, tick, mine, named.id if named else decision.mission.id, decision.mission.id, decision)
+            owner = named.id if named else decision.mission.id
+            return self._mine(ready, tick, mine, owner, decision.mission.id, decision)
+
+        decisions(now, take)
         done = False
         for p, chosen in mine.items():
             done |= self._try(p, ready[p], chosen, lambda d: d.mission.id, lambda many: carry_out(many, now), tick)
@@ -132,9 +148,11 @@ class Queue:
 
     def _mine(
         self, ready: dict[int, int], tick: float, mine: dict[int, list[Any]], owner: str, key: str, item: Any
-    ) -> None:
-        if (p := partition_of(owner)) in ready and self._skip.get(key, tick) <= tick:
-            mine.setdefault(p, []).append(item)
+    ) -> bool:
+        if (p := partition_of(owner)) not in ready or self._skip.get(key, tick) > tick:
+            return False
+        mine.setdefault(p, []).append(item)
+        return True
 
     def _try(
         self,

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from missions.queue.choosing import choose, order, plan
-from missions.queue.reasons import MissionFacts, RobotFacts, obstacle, why
+from missions.queue import choosing
+from missions.queue.choosing import AT_ONCE, NAMED, choose, order, plan
+from missions.queue.reasons import MissionFacts, RobotFacts, obstacle, robot_obstacle, why
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 CAN = frozenset({"navigate", "pick", "charge"})
@@ -194,3 +195,26 @@ def test_random_fleets_and_queues(seed):
             assert candidate.id in taken
             winner = next(d.mission for d in found if d.robot.id == candidate.id)
             assert order(winner) < order(mission)
+
+
+def test_a_look_decides_a_few_and_names_a_few_however_large_the_fleet():
+    """With 5,000 robots and 1,000 missions a look took minutes: its worker lost its partitions, all else stood still."""
+    robots = [replace(ELLA, id=f"RB-{n:04}", name=f"R{n}", running="" if n % 2 else "X") for n in range(400)]
+    missions = [waiting(n, robot=None) for n in range(100)]
+    found = plan(missions, robots, NOW)
+    assert [d.mission.id for d in found] == [f"m{n}" for n in range(AT_ONCE)]  # the rest at the next look
+    last = found[-1].choice
+    assert len(last.refused) == NAMED and last.because.endswith("and 221 more")  # 200 at work, 24 that came before
+    assert len(plan(missions, robots, NOW, mine=lambda d: False)) == 100  # what others do holds up nobody
+    again = plan(
+        missions[AT_ONCE:], [replace(r, running="X") if r.id in {d.robot.id for d in found} else r for r in robots], NOW
+    )
+    assert [d.robot.id for d in again] == [f"RB-{n:04}" for n in range(1, 400, 2)][AT_ONCE : 2 * AT_ONCE]
+
+
+def test_missions_that_are_alike_ask_each_robot_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(choosing, "robot_obstacle", lambda *a: asked.append(a) or robot_obstacle(*a))
+    robots = [replace(ELLA, id=f"RB-{n:04}", mode="manual") for n in range(50)]
+    plan([waiting(n, robot=None) for n in range(100)], robots, NOW)
+    assert len(asked) == 50
