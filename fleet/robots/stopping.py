@@ -17,16 +17,20 @@ from fleet.robots.commands import command
 from fleet.robots.telling import tell, tell_each
 from fleet.verdict import Verdict
 
+MANY, AHEAD = 100, 500  # robots: from which on they are told ahead of their holds, and so many in one transaction
+
 
 def stop_robots(robot_ids: Iterable[str], *, by: Origin, why: str = "") -> dict[str, str]:
     """Stop now and hold until released (I13): per robot `stopping`, or why not, in words. Idempotent, never versioned.
 
-    Robots whose row somebody holds (the worker does, much of the time) keep none of the others waiting.
+    Robots whose row somebody holds (the worker does, much of the time) keep none of the others waiting. Nor do the holds
+    of a hundred that come first: the rest are told before those are written.
     """
     fact = facts.HoldBack("stopped", by.actor_name, accepted_text(why))
-    return tell_each(
-        robot_ids, lambda change: fact, by, "stopping", busy=lambda robots: _send_ahead(robots, fact.why, by)
-    )
+    ids = list(dict.fromkeys(robot_ids))
+    for start in range(MANY, len(ids), AHEAD):
+        _send_ahead(ids[start : start + AHEAD], fact.why, by)
+    return tell_each(ids, lambda change: fact, by, "stopping", busy=lambda robots: _send_ahead(robots, fact.why, by))
 
 
 def stop_site(site_id: int, *, by: Origin, why: str = "") -> dict[str, str]:

@@ -1,6 +1,7 @@
 // Buttons: a POST with the page's token, an answer at once, and words about what came of it. Stop is tried again by itself.
 const HOLD_MS = 600; // on a touch screen Stop is pressed and held
 const PATIENCE_MS = 8000; // for one answer
+const PER_ROBOT_MS = 10; // and for each robot that it is about: five thousand holds are not written in 8 s
 const AGAIN_MS = [300, 1000, 2000]; // a stop that did not reach the server; it may arrive twice without harm
 
 export function tell(text, problem = false, link = '') {
@@ -37,10 +38,10 @@ function token(form) {
   return cookie ? decodeURIComponent(cookie.slice(name.length)) : form.elements.csrfmiddlewaretoken.value;
 }
 
-async function once(url, fields) {
+async function once(url, fields, robots) {
   const body = new URLSearchParams(fields);
   const headers = { Accept: 'application/json', 'X-CSRFToken': token(document.getElementById('act')) };
-  const response = await fetch(url, { method: 'POST', body, headers, signal: AbortSignal.timeout(PATIENCE_MS) });
+  const response = await fetch(url, { method: 'POST', body, headers, signal: AbortSignal.timeout(PATIENCE_MS + robots * PER_ROBOT_MS) });
   const type = response.headers.get('content-type') ?? '';
   const answer = type.startsWith('application/json') ? await response.json() : { text: `The server answered ${response.status}.` };
   return { ok: response.ok, status: response.status, robots: {}, ...answer };
@@ -49,10 +50,10 @@ async function once(url, fields) {
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // `what` is the word on the button, for what is said when nothing came of it
-export async function send(what, url, fields = {}, waits = []) {
+export async function send(what, url, fields = {}, waits = [], robots = 1) {
   for (let n = 0; ; n += 1) {
     try {
-      const answer = await once(url, fields);
+      const answer = await once(url, fields, robots);
       if (answer.status < 500 || n >= waits.length) {
         const signedOut = answer.status === 401;
         tell(answer.text, !answer.ok, signedOut ? document.getElementById('act').dataset.signIn : '');
@@ -69,7 +70,7 @@ export async function send(what, url, fields = {}, waits = []) {
   }
 }
 
-export const sendStop = (what, url, fields) => send(what, url, fields, AGAIN_MS);
+export const sendStop = (what, url, fields, robots) => send(what, url, fields, AGAIN_MS, robots);
 
 // what a press on a button with an id of its own does, instead of the plain POST
 const special = new Map();

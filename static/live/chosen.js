@@ -51,7 +51,7 @@ export function startChosen() {
   document.querySelector('#chosen .clear').addEventListener('click', clear);
   onPress('stop-chosen', async () => {
     const ids = [...chosen];
-    const answer = await follow('selected robots', ids, () => sendStop('Stop selected', '/fleet/stop', { robots: ids.join(' ') }));
+    const answer = await follow('selected robots', ids, () => sendStop('Stop selected', '/fleet/stop', { robots: ids.join(' ') }, ids.length));
     if (answer.ok) clear();
     return answer;
   });

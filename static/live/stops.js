@@ -111,13 +111,13 @@ export async function follow(where, ids, asking) {
 export async function releaseAll(ids) {
   const question = `Release ${names(ids)}? They may get work and move again.`;
   if (!ids.length || !(await ask(question, ids.length === 1 ? 'Release' : `Release ${ids.length} robots`))) return { ok: true };
-  return send('Release', '/fleet/release', { robots: ids.join(' ') });
+  return send('Release', '/fleet/release', { robots: ids.join(' ') }, [], ids.length);
 }
 
 export function startStops() {
   const box = panel();
   onPress('stop-all', (button) =>
-    follow(button.dataset.where, allIds(), () => sendStop('Stop all', button.formAction)),
+    follow(button.dataset.where, allIds(), () => sendStop('Stop all', button.formAction, {}, allIds().length)),
   );
   box.querySelector('.close').addEventListener('click', () => {
     shown = null;
@@ -128,7 +128,7 @@ export function startStops() {
   onPress('stop-again', () => {
     const left = shown.ids.filter((id) => !['stands', 'released'].includes(stateOf(id)[0]));
     const ids = left.length ? left : shown.ids;
-    return follow(shown.where, ids, () => sendStop('Stop again', '/fleet/stop', { robots: ids.join(' ') }));
+    return follow(shown.where, ids, () => sendStop('Stop again', '/fleet/stop', { robots: ids.join(' ') }, ids.length));
   });
   box.querySelector('.act.release').id = 'release-these';
   onPress('release-these', () => releaseAll(shown.ids.filter((id) => cardOf(id)?.dataset.stop)));

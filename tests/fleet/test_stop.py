@@ -296,3 +296,27 @@ def test_an_alert_is_open_until_its_word_or_somebody_asks_again(stop):
     passes(40)
     told(StoodStill(7, 1, asked), START + timedelta(seconds=60))
     assert not Alert.objects.filter(cleared_at=None).exists()
+
+
+def test_of_very_many_robots_the_last_is_told_before_the_holds_of_the_first_are_written(
+    robot, other_robot, site, brand, monkeypatch
+):
+    """5,000 holds take seconds; a stop must not wait for them (I13)."""
+    actions.enrol_robot(id="RB-003", name="Cora", site=site, brand=brand, by=SYSTEM)
+    monkeypatch.setattr(stopping, "MANY", 1)
+    told: list[set[str]] = []
+    tell_each = stopping.tell_each
+
+    def writing(*args, **kwargs):
+        told.append(set(Command.objects.filter(kind="robot.stop").values_list("robot_id", flat=True)))
+        return tell_each(*args, **kwargs)
+
+    monkeypatch.setattr(stopping, "tell_each", writing)
+    said = stopping.stop_robots(["RB-001", "RB-002", "RB-003"], by=SYSTEM)
+    assert told == [{"RB-002", "RB-003"}] and set(said.values()) == {"stopping"}
+    assert Hold.objects.filter(released_at=None).count() == 3
+    assert sorted(Command.objects.filter(state="open").values_list("robot_id", flat=True)) == [
+        "RB-001",
+        "RB-002",
+        "RB-003",
+    ]
