@@ -1,7 +1,7 @@
 // Frames from the server: make room for what is new, take away what is gone, let htmx swap, then say that it is done.
 import { keepChosen } from './chosen.js';
 import { arrange, afterPush } from './order.js';
-import { showStops } from './stops.js';
+import { showStopsSoon } from './stops.js';
 import { format } from './times.js';
 
 const HOMES = { robot: ['robots', 'article'], mission: ['missions', 'li'] };
@@ -73,7 +73,7 @@ function after(event) {
   if (frame.focus && document.activeElement === document.body) document.getElementById(frame.focus)?.focus({ preventScroll: true });
   afterPush(frame);
   keepChosen(frame);
-  showStops();
+  showStopsSoon();
   if (frame.last) arrange();
   reply(connection, { ack: frame.n });
 }

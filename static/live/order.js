@@ -48,6 +48,10 @@ function choose(card) {
 
 function showChoice() {
   for (const card of robots().children) choose(card);
+  showFilters();
+}
+
+function showFilters() {
   for (const button of document.querySelectorAll('.filter')) {
     button.setAttribute('aria-pressed', String(button.dataset.filter === chosen.bucket));
     if (button.dataset.filter === chosen.bucket) button.disabled = false;
@@ -55,7 +59,11 @@ function showChoice() {
 }
 
 export function afterPush(frame) {
-  if (chosen.text || chosen.bucket) showChoice();
+  if (chosen.text || chosen.bucket) {
+    const cards = frame.put.filter((id) => id.startsWith('robot-')).map((id) => document.getElementById(id));
+    for (const card of cards) if (card) choose(card);
+    if (frame.put.includes('counts')) showFilters();
+  }
   // a new row takes its place at once, what only changed keeps it until there is a pause
   const home = missions();
   if (frame.put.some((id) => frame.states.get(id) === undefined && id.startsWith('mission-')) && !inUse(home)) {

@@ -58,7 +58,16 @@ function line(id) {
   return made;
 }
 
+const SOON_MS = 250; // a stop of thousands is not counted anew with each of twenty frames a second
+let soon = 0;
+
+export function showStopsSoon() {
+  if (shown && !soon) soon = setTimeout(showStops, shown.ids.length > 100 ? SOON_MS : 0);
+}
+
 export function showStops() {
+  clearTimeout(soon);
+  soon = 0;
   const box = panel();
   box.hidden = !shown;
   if (!shown) return;
