@@ -100,7 +100,7 @@ class Copy:
         clean = {name: value for name, value in os.environ.items() if name not in STORES}
         return subprocess.run(
             [sys.executable, "manage.py", *arguments], cwd=ROOT, env={**clean, "DROVER_VAR": str(self.var)},
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
 
     def robots(self) -> list[dict]:
