@@ -268,6 +268,7 @@ STORAGES = {
     },
 }
 WHITENOISE_USE_FINDERS = DEBUG or "pytest" in sys.modules
+WHITENOISE_AUTOREFRESH = WHITENOISE_USE_FINDERS  # looked for when asked for, not all of them by each new client
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
