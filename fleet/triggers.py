@@ -10,6 +10,7 @@ Every process checks at its start that they are there (`problems`).
 """
 
 import hashlib
+from functools import cache
 from typing import Any
 
 from django.db import connection
@@ -44,6 +45,7 @@ def _refuse(message: str, constraint: str) -> str:
     return f"RAISE EXCEPTION {message} USING ERRCODE = 'check_violation', CONSTRAINT = '{constraint}'"
 
 
+@cache
 def _functions() -> dict[str, str]:
     """Function name → body."""
     functions = {

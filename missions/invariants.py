@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import Model
+from django.db.models import Model, Q
 from django_fsm import TransitionNotAllowed
 
 from fleet import rows
@@ -34,15 +33,14 @@ def check() -> list[str]:
 
 
 def _nothing_hangs() -> Iterator[str]:
-    for pk in Mission.objects.filter(RUNNING, next_due_at=None).values_list("pk", flat=True):
-        yield f"I5 mission:{pk} is dispatched and has no open deadline"
-    for pk in Mission.objects.filter(QUEUED, next_due_at=None).values_list("pk", flat=True):
-        yield f"I5 mission:{pk} waits in the queue and nothing will look at it"
-    for mission in Mission.objects.filter(RUNNING).iterator(CHUNK):
+    """A robot runs one mission at a time, so they are few."""
+    for mission in Mission.objects.filter(RUNNING | QUEUED & Q(next_due_at=None)):
+        if mission.dispatched_at is None:
+            yield f"I5 mission:{mission.pk} waits in the queue and nothing will look at it"
+            continue
+        if mission.next_due_at is None:
+            yield f"I5 mission:{mission.pk} is dispatched and has no open deadline"
         yield from (f"I5 mission:{mission.pk} {text}" for text in _clocks(mission))
-    gone = Mission.objects.filter(handed_over_to__isnull=False).exclude(handed_over_to__in=Mission.objects.values("pk"))
-    for pk in gone.values_list("pk", flat=True):
-        yield f"I2 mission:{pk} was handed over to a mission that does not exist"
 
 
 def _clocks(mission: Mission) -> Iterator[str]:
@@ -65,18 +63,24 @@ def _clocks(mission: Mission) -> Iterator[str]:
         yield "has done its steps, and nothing asks for its last word"
 
 
+PEOPLE = """
+SELECT u.id, coalesce(p.role, ''), u.is_staff, u.is_superuser,
+  ARRAY(SELECT g.name FROM auth_user_groups m JOIN auth_group g ON g.id = m.group_id WHERE m.user_id = u.id),
+  EXISTS(SELECT FROM auth_user_user_permissions WHERE user_id = u.id)
+FROM auth_user u LEFT JOIN fleet_person p ON p.user_id = u.id ORDER BY u.id"""
+
+
 def _rights_follow_history() -> Iterator[str]:
     """A person has the group of their role and nothing else: grant_access is the only door."""
-    people = User.objects.select_related("person").prefetch_related("groups", "user_permissions").order_by("pk")
-    for user in people.iterator(CHUNK):
-        role = user.person.role if hasattr(user, "person") else ""
-        groups = sorted(group.name for group in user.groups.all())
-        if groups != ([role] if role else []):
-            yield f"I11 person:{user.pk} has the groups {', '.join(groups) or 'none'}, history says {role or 'none'}"
-        if user.user_permissions.all():
-            yield f"I11 person:{user.pk} has permissions of their own, and only roles give any"
-        if user.is_staff != (bool(role) or user.is_superuser):
-            yield f"I11 person:{user.pk} has is_staff {user.is_staff}, and role {role or 'none'}"
+    with connection.wrap_database_errors:
+        people = rows.ask(PEOPLE).fetchall()
+    for pk, role, is_staff, is_superuser, groups, own_permissions in people:
+        if sorted(groups) != ([role] if role else []):
+            yield f"I11 person:{pk} has the groups {', '.join(sorted(groups)) or 'none'}, history says {role or 'none'}"
+        if own_permissions:
+            yield f"I11 person:{pk} has permissions of their own, and only roles give any"
+        if is_staff != (bool(role) or is_superuser):
+            yield f"I11 person:{pk} has is_staff {is_staff}, and role {role or 'none'}"
 
 
 def _histories() -> Iterator[tuple[str, list[Event]]]:
@@ -132,16 +136,22 @@ def _one(
 
 
 def _rows_without_history() -> Iterator[str]:
-    """One statement for all kinds of aggregates."""
+    """One statement for all kinds of aggregates, and for what a mission names."""
     parts = [
-        f"SELECT '{a.prefix}:' || t.{a.model._meta.pk.column} FROM {a.model._meta.db_table} t WHERE NOT EXISTS"  # type: ignore[union-attr]
+        f"SELECT '{a.prefix}:' || t.{a.model._meta.pk.column} || ' has a row and no history'"  # type: ignore[union-attr]
+        f" FROM {a.model._meta.db_table} t WHERE NOT EXISTS"
         f" (SELECT 1 FROM {Event._meta.db_table} e WHERE e.aggregate = '{a.prefix}:' || t.{a.model._meta.pk.column})"  # type: ignore[union-attr]
         for a in AGGREGATES.values()
     ]
+    missions = Mission._meta.db_table
+    parts.append(
+        f"SELECT 'mission:' || m.id || ' was handed over to a mission that does not exist' FROM {missions} m"
+        f" WHERE handed_over_to IS NOT NULL AND NOT EXISTS (SELECT FROM {missions} h WHERE h.id = m.handed_over_to)"
+    )
     with connection.cursor() as cursor:
         cursor.execute(" UNION ALL ".join(parts))
-        for (name,) in cursor.fetchall():
-            yield f"I2 {name} has a row and no history"
+        for (text,) in cursor.fetchall():
+            yield f"I2 {text}"
 
 
 def _chain(name: str, history: list[Event]) -> Iterator[str]:
