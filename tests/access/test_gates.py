@@ -23,6 +23,7 @@ from fleet.people.actions import grant_access
 from fleet.robots import actions as fleet_actions
 from fleet.robots import stopping
 from telemetry import snapshots
+from telemetry.gateways import knocks
 from telemetry.gateways.http import requests
 from telemetry.gateways.http.callers import Callers
 from telemetry.live import hub, revocation
@@ -71,7 +72,8 @@ async def opens(address: str, headers: list[tuple[bytes, bytes]]) -> bool:
             await page.disconnect(timeout=5)
 
 
-async def test_everybody_meets_the_sockets_of_the_table(doors):
+async def test_everybody_meets_the_sockets_of_the_table(doors, monkeypatch):
+    monkeypatch.setattr(knocks, "WHO_S", 0.1)  # a stranger who says nothing is waited for so long
     wrong = []
     for address, allowed in table.SOCKETS.items():
         for name, headers in doors.items():
@@ -126,7 +128,9 @@ async def frames(page: WebsocketCommunicator, until_whole: bool = True) -> list[
 
 
 @pytest.mark.parametrize("query", ["", "?site={0}", "?site=0", "?site=x"])
-async def test_a_socket_carries_the_own_sites_only(world, doors, query):
+async def test_a_socket_carries_the_own_sites_only(world, doors, query, monkeypatch):
+    monkeypatch.setattr(hub, "CHECK_S", 0.2)
+    monkeypatch.setattr(hub, "BEAT_S", 0.3)
     address = "/live/ws" + query.format(world.site.pk)
     page = WebsocketCommunicator(application, address, headers=doors["other_supervisor"])
     await page.connect()
@@ -134,7 +138,7 @@ async def test_a_socket_carries_the_own_sites_only(world, doors, query):
     assert not any(mark in raw for mark in world.marks)
     assert ("RB-OWN" in raw) is (query in ("", "?site=x"))  # a site that is not theirs is as one that is not there
     await asyncio.to_thread(something_happens, world)
-    for _ in range(3):  # what changes at Hall 1 is no news here
+    for _ in range(3):  # what changes at Hall 1 is no news here; the hub looks once between two beats
         raw = "".join(await frames(page, until_whole=False))
         assert not any(mark in raw for mark in world.marks)
     await page.disconnect()

@@ -18,8 +18,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-async def thread_of_channels():
+async def thread_of_channels(monkeypatch):
     """The thread that Channels uses for the database keeps a connection; the next test must not meet it."""
+    monkeypatch.setattr(hub, "BEAT_S", 0.2)  # so that nobody waits for one
     yield
     await database_sync_to_async(connections.close_all)()
 
