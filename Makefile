@@ -1,6 +1,6 @@
 # Drover's targets. `make` or `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test test-quick test-processes soak prove lint sabotage bench clean
+.PHONY: help setup setup-dev run test test-quick test-here test-processes soak prove lint sabotage bench clean
 MAKEFLAGS += --no-print-directory
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes start in the tests: what is compiled once is kept
 
@@ -24,9 +24,12 @@ setup-dev: $(VENV)/dev.stamp  ## the same with what tests, lint and drivers of y
 run: $(VENV)/run.stamp  ## a whole site on this machine; Ctrl-C stops it. DROVER_PORT, DROVER_ROBOTS, DROVER_VAR set it up; RESTORE=file begins with a backup, ROBOTS=vda with robots that others wrote
 	@exec $(PY) manage.py run $(if $(RESTORE),--restore "$(RESTORE)") $(if $(ROBOTS),--robots "$(ROBOTS)")
 
-test: test-quick test-processes  ## all tests
+test: test-here test-processes  ## all tests
 
-test-quick: $(VENV)/dev.stamp  ## tests without browser and without waiting, in parallel
+test-quick: $(VENV)/dev.stamp  ## a first answer while one writes: what needs no database, and some of what does
+	@$(PY) -m pytest -q -n 2 -m "not thorough and not processes" $(patsubst %,--ignore %,$(WAITING) $(FOREIGN) $(KILLED))
+
+test-here: $(VENV)/dev.stamp  ## all tests without browser, running copies and robots of others
 	@$(PY) -m pytest -q -n 2 $(patsubst %,--ignore %,$(WAITING) $(FOREIGN) $(KILLED))
 
 test-processes: $(VENV)/dev.stamp

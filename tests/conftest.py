@@ -1,6 +1,7 @@
 """What all tests share: history is checked after every test that wrote, and rows of transactional ones go after them."""
 
 import gc
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -13,6 +14,7 @@ from missions import invariants
 
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # tests make many users
 
+HERE = Path(__file__).parent
 pytest_plugins = ["tests.actors"]
 
 
@@ -22,15 +24,42 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+# `make test-quick` leaves out what needs a database, but for these files: one or two for each thing that stands on it
+QUICK_WITH_DATABASE = {
+    "api": ("missions_api",),
+    "fleet": ("access", "admin_stop", "alerts", "history", "robot_words", "rows", "sites_and_maps", "stop", "what_tests_share"),
+    "missions": (
+        "deadlines", "implied_receipts", "life_of_a_mission", "one_way", "own_word", "queue_rules", "running_missions",
+        "step_policies", "stop_before_final", "stopping", "suspending", "templates",
+    ),
+    "telemetry": ("fragments", "health", "presence", "relay", "snapshots", "stop_views", "worker"),
+}  # fmt: skip
+
+
+def quick_with_database() -> set[Path]:
+    return {HERE / app / f"test_{name}.py" for app, names in QUICK_WITH_DATABASE.items() for name in names}
+
+
+def needs_database(item: pytest.Item) -> bool:
+    fixtures = {"db", "transactional_db", "django_db_setup"}
+    return item.get_closest_marker("django_db") is not None or bool(fixtures & set(getattr(item, "fixturenames", ())))
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    quick = quick_with_database()
+    for item in items:
+        if needs_database(item) and item.path not in quick:
+            item.add_marker("thorough")
+
+
 @pytest.fixture(autouse=True)
 def history_holds(request: pytest.FixtureRequest):
     """I9 and its neighbours hold at the end of every test that writes missions or robots.
 
     A test that breaks rows on purpose is marked `tampers`.
     """
-    wants = {"db", "transactional_db", "django_db_setup"} & set(request.fixturenames)
-    uses = bool(wants) or request.node.get_closest_marker("django_db") is not None
-    if uses:
+    if uses := needs_database(request.node):
         transactional = "transactional_db" in request.fixturenames or (
             (mark := request.node.get_closest_marker("django_db")) and mark.kwargs.get("transaction")
         )

@@ -9,6 +9,7 @@ from tests.telemetry.vda5050.walks import walk
 AT_A_TIME = 25
 
 
+@pytest.mark.thorough  # 16 s
 @pytest.mark.parametrize("part", range(20))
 def test_whatever_happens_it_ends_well(part):
     for seed in range(part * AT_A_TIME, (part + 1) * AT_A_TIME):
