@@ -1,4 +1,4 @@
-"""A tab that stayed open while the session ended and somebody signed in elsewhere: nothing typed is lost."""
+"""Tabs that stayed open while the session ended, or somebody signed in elsewhere: nothing typed is lost, stop works."""
 
 import pytest
 from django.conf import settings
@@ -6,6 +6,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from playwright.sync_api import Page, expect
 
+from fleet.models import Hold
 from missions.models import Mission
 from tests.browser.test_mission_form import ADD, fetch
 
@@ -37,3 +38,22 @@ def test_a_form_that_was_open_while_the_session_ended_is_saved_after_a_new_sign_
     save.click()
     page.wait_for_url("**/change/")
     assert Mission.objects.get().steps.count() == 3
+
+
+def test_stop_in_admin_works_from_a_page_of_before_a_new_sign_in(sign_in, supervisor, robot, web):
+    page = sign_in(supervisor)
+    page.goto("/admin/fleet/robot/RB-001/change/")
+    signs_in_elsewhere(page, supervisor, web.url)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator(".messagelist")).to_contain_text("Stopping RB-001")
+    assert Hold.objects.filter(released_at=None, kind="stopped").count() == 1
+
+
+def test_a_button_pressed_after_the_session_ended_says_that_nothing_was_done(sign_in, supervisor, robot, web):
+    page = sign_in(supervisor)
+    page.goto("/admin/fleet/robot/RB-001/change/")
+    Session.objects.all().delete()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.wait_for_url("**/login/?next=/admin/fleet/robot/RB-001/change/")
+    expect(page.locator("body")).to_contain_text("Not done: you had been signed out. Sign in, then do it again.")
+    assert not Hold.objects.exists()

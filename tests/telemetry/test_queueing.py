@@ -241,8 +241,8 @@ def test_rows_that_moved_on_are_decided_on_anew(ready, clock, site, robot, queue
     give_back()
     decide = queueing.decisions
 
-    def slow(now):
-        found = decide(now)
+    def slow(now, mine):
+        found = decide(now, mine)
         monkeypatch.setattr(queueing, "decisions", decide)
         stop_robot("RB-001", by=SYSTEM)
         return found
