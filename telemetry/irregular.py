@@ -18,6 +18,7 @@ from django.utils import timezone
 from fleet.ports.irregular import Irregular
 from fleet.verdict import Verdict
 from telemetry.models import Irregularity
+from telemetry.one_connection import OneConnection
 from telemetry.protocol import INTERNAL, TYPES
 
 DUPLICATE, DEAD = "duplicate", "dead"
@@ -65,7 +66,7 @@ def write(cursor: Any, found: Mapping[Key, int], at: datetime) -> None:
 class Duplicates:
     """A gateway's: what its window recognised. `run` writes."""
 
-    def __init__(self, rows: Any) -> None:
+    def __init__(self, rows: OneConnection) -> None:
         self._rows = rows
         self._noted: Counter[Key] = Counter()
 

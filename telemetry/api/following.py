@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
 
 from missions.models import Mission
+from telemetry.one_connection import OneConnection
 
 LOOK_EVERY_S = 0.25
 MAX_WAIT_S = 25
@@ -43,32 +43,27 @@ class Followers:
                 del self.waiting[mission_id]
 
     async def _run(self) -> None:
-        with ThreadPoolExecutor(1, "api-following") as thread:  # has a database connection of its own
-            try:
-                while self.waiting:
-                    await self.step(thread)
-                    await asyncio.sleep(LOOK_EVERY_S)
-            finally:
-                thread.submit(_close)
+        rows = OneConnection("api-following")
+        try:
+            while self.waiting:
+                await self.step(rows)
+                await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            rows.close()
 
-    async def step(self, thread: ThreadPoolExecutor) -> None:
+    async def step(self, rows: OneConnection) -> None:
         """Look once, and wake who waited for what has changed. A database that does not answer wakes all."""
         try:
-            found = await asyncio.get_running_loop().run_in_executor(thread, self.look, list(self.waiting))
+            found = await rows.ask(self.look, list(self.waiting))
         except DatabaseError:
             for waiting in self.waiting.values():
                 for _, event in waiting:
                     event.set()  # their own query says what is wrong
-            thread.submit(_close)
             return
         for mission_id, now in found.items():
             for version, event in self.waiting.get(mission_id, ()):
                 if now > version:
                     event.set()
-
-
-def _close() -> None:
-    connection.close()  # the one of the thread that runs this
 
 
 _of_loop: dict[asyncio.AbstractEventLoop, Followers] = {}

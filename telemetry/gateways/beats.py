@@ -6,7 +6,7 @@ import logging
 import redis.asyncio
 from redis import RedisError
 
-from telemetry.gateways.vitals import uncut
+from telemetry.uncut import uncut
 from telemetry.snapshots import DEAF, GATEWAYS, now_ms
 
 log = logging.getLogger(__name__)

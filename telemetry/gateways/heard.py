@@ -14,7 +14,7 @@ import msgspec
 import redis.asyncio
 from redis import RedisError
 
-from telemetry.gateways.vitals import uncut
+from telemetry.uncut import uncut
 from telemetry.snapshots import milliseconds
 
 log = logging.getLogger(__name__)

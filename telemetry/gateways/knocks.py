@@ -19,8 +19,8 @@ from django.utils import timezone
 
 from fleet.models import MAX_ADDRESS, ROBOT_ID, RobotCredential
 from fleet.robots.credentials import digest_of
-from telemetry.gateways.rows import Rows
 from telemetry.models import Knock
+from telemetry.one_connection import OneConnection
 
 log = logging.getLogger(__name__)
 NOTED = 200  # different ones between two writes; more are not noted at all
@@ -50,7 +50,7 @@ class Stranger(NamedTuple):
 class Knocks:
     """What this process has noted and not yet written. `rows` asks the database, in its own thread."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: OneConnection) -> None:
         self._rows = rows
         self._noted: dict[Stranger, tuple[int, datetime]] = {}
         self._asked = 0

@@ -13,7 +13,7 @@ from django.conf import settings
 from redis import RedisError
 
 from telemetry import metrics
-from telemetry.gateways.vitals import uncut
+from telemetry.uncut import uncut
 from telemetry.stream import Intake, partition_of
 
 log = logging.getLogger(__name__)

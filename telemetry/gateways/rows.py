@@ -1,46 +1,16 @@
-"""What gateways ask PostgreSQL, in a thread of their own: robots never wait for pages, nor pages for robots."""
+"""What gateways ask PostgreSQL about robots and their links: whose token, which session, which commands."""
 
-import asyncio
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from django.db import InterfaceError, OperationalError, close_old_connections, connection, connections
+from django.db import connection
 
 from fleet.robots.credentials import credential_of_token
 from telemetry.generation import SPAN
 from telemetry.models import Link
 from telemetry.protocol import URGENT
-
-Answer = TypeVar("Answer")
-
-
-class Rows:
-    """One thread with one database connection, renewed after an error."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="robot-links")
-
-    async def ask(self, question: Callable[..., Answer], *args: Any) -> Answer:
-        """Raises `django.db.Error` when the database does not answer; the next question tries anew."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _with_connection, question, args)
-
-    def close(self) -> None:
-        """Let the connection go, once the question under way is answered. Does not wait, so nothing can cut it short."""
-        self._thread.submit(connections.close_all)
-        self._thread.shutdown(wait=False)
-
-
-def _with_connection(question: Callable[..., Answer], args: tuple[Any, ...]) -> Answer:
-    close_old_connections()
-    try:
-        return question(*args)
-    except (OperationalError, InterfaceError):
-        connection.close()
-        raise
-
 
 class Holder(NamedTuple):
     """Whose token it is, and which credential: it may be revoked later."""

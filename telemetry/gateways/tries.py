@@ -15,6 +15,8 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from telemetry.one_connection import OneConnection
+
 EVERY_S = 1.0
 KEPT = 20_000  # commands whose tries wait while the database is away
 
@@ -43,7 +45,7 @@ class Tried:
 class Tries:
     """`note` from the task that sends; `run` writes."""
 
-    def __init__(self, rows: Any, gateway: str) -> None:
+    def __init__(self, rows: OneConnection, gateway: str) -> None:
         self._rows, self._gateway = rows, gateway
         self._noted: dict[UUID, Tried] = {}
 

@@ -3,33 +3,18 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
 from datetime import datetime
-from typing import Any, TypeVar
-
 import redis.asyncio
 from redis import RedisError
 
 from telemetry import metrics, snapshots
 from telemetry.snapshots import Put
+from telemetry.uncut import uncut
 
 log = logging.getLogger(__name__)
 LIMIT = 5000  # messages that wait; the oldest go first
 AT_ONCE = 500  # per round trip; when more wait, what was superseded goes first
 REST_S = 1.0  # after a failure
-
-Answer = TypeVar("Answer")
-
-
-async def uncut(work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Await it to its end, also when cancelled: redis-py leaks a connection that is cancelled while it connects."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
-        raise
-
 
 class Vitals:
     """A bounded queue of writes. Lossy: what the live Redis does not take is gone, the newest of a robot last."""

@@ -8,19 +8,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import redis.asyncio
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import Error as DatabaseError
 
 from telemetry import metrics, snapshots
-from telemetry.gateways.vitals import uncut
 from telemetry.live import access, alarms, listening, loading, revocation
 from telemetry.live.board import Board, Dirty, Viewer
+from telemetry.one_connection import OneConnection
+from telemetry.uncut import uncut
 
 log = logging.getLogger(__name__)
 TICK_S = 0.05  # at most 20 ticks a second; a quiet hub ticks at once
@@ -33,7 +33,6 @@ RETRY_S = 1.0
 STOP_S = 2.0
 SCOPES = ("row", "live")  # of dirty signals
 
-T = TypeVar("T")
 Send = Callable[[str], Awaitable[None]]
 Close = Callable[[int], Awaitable[None]]
 
@@ -67,7 +66,7 @@ class Hub:
         self._wake = asyncio.Event()
         self._access_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._thread = ThreadPoolExecutor(1, "live-hub")  # its own thread has its own database connection
+        self._rows = OneConnection("live-hub")
         self._redis: redis.asyncio.Redis | None = None
 
     # --- sockets
@@ -103,8 +102,7 @@ class Hub:
         self._tasks.clear()
         if self._redis is not None:
             await self._redis.aclose()
-        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: connection.close())
-        self._thread.shutdown(wait=False)
+        self._rows.close()
 
     # --- loops
 
@@ -118,7 +116,7 @@ class Hub:
         if dirty:
             try:
                 await self._load(dirty)
-            except (DatabaseError, InterfaceError) as error:
+            except DatabaseError as error:
                 self.board.give_back(dirty)
                 self._since = since
                 self._troubled(f"The database does not answer ({type(error).__name__})")
@@ -145,13 +143,13 @@ class Hub:
 
     async def _load(self, dirty: Dirty) -> None:
         if dirty.all or dirty.alerts:
-            self.board.put_alerts(await self._in_thread(alarms.load))
+            self.board.put_alerts(await self._rows.ask(alarms.load))
         rows = loading.Loaded({}, {})
         if dirty.all or dirty.robots or dirty.missions:
             robots = None if dirty.all else sorted(dirty.robots)
-            rows = await self._in_thread(lambda: loading.load(robots, sorted(dirty.missions)))
+            rows = await self._rows.ask(loading.load, robots, sorted(dirty.missions))
             if dirty.all:
-                self.board.ended = await self._in_thread(loading.ended)
+                self.board.ended = await self._rows.ask(loading.ended)
         new = rows.robots.keys() if dirty.all else rows.robots.keys() - self.board.robots.keys()
         self.board.put(dirty, rows, await self._facts(sorted(dirty.live | new)), time.monotonic())
 
@@ -189,9 +187,9 @@ class Hub:
         """What was missed: signals may be lost, the database is the truth."""
         await asyncio.sleep(CHECK_S)
         try:
-            found = await self._in_thread(loading.versions)
-            alerts = await self._in_thread(alarms.load)  # also for silences that end
-        except (DatabaseError, InterfaceError) as error:
+            found = await self._rows.ask(loading.versions)
+            alerts = await self._rows.ask(alarms.load)  # also for silences that end
+        except DatabaseError as error:
             self._troubled(f"The database does not answer ({type(error).__name__})")
             return
         now = time.monotonic()
@@ -224,8 +222,8 @@ class Hub:
         sockets = list(self.board.viewers)
         sessions = {s.session_key for s in sockets}  # one may have many pages open
         try:
-            verdicts = await self._in_thread(lambda: {key: access.verdict(access.user_of(key)) for key in sessions})
-        except (DatabaseError, InterfaceError):
+            verdicts = await self._rows.ask(lambda: {key: access.verdict(access.user_of(key)) for key in sessions})
+        except DatabaseError:
             return
         for socket in sockets:
             code, sites = verdicts[socket.session_key]
@@ -240,9 +238,6 @@ class Hub:
         await asyncio.sleep(RETRY_S)
 
     # --- means
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _with_connection, work)
 
     async def _send(self, socket: Socket, text: str) -> None:
         try:
@@ -274,15 +269,6 @@ def _observe(since: dict[str, int]) -> None:
     now = snapshots.now_ms()
     for scope, at_ms in since.items():
         metrics.CHANGED_TO_PUSHED.labels(scope).observe(max(0, now - at_ms) / 1000)
-
-
-def _with_connection(work: Callable[[], T]) -> T:
-    connection.close_if_unusable_or_obsolete()
-    try:
-        return work()
-    except (DatabaseError, InterfaceError):
-        connection.close()
-        raise
 
 
 async def _forever(step: Callable[[], Coroutine[Any, Any, None]]) -> None:

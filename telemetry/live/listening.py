@@ -9,7 +9,7 @@ import msgspec
 import redis.asyncio
 
 from telemetry import snapshots
-from telemetry.gateways.vitals import uncut
+from telemetry.uncut import uncut
 
 log = logging.getLogger(__name__)
 SILENT_S = 6.0  # a link without a word for so long, not even a pong, is given up

@@ -14,7 +14,7 @@ from missions import actions as mission_actions
 from missions import drawing_up
 from missions.models import Mission
 from telemetry import snapshots
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM, online
 from tests.eventually import eventually_async
 from tests.peers.brokers import Mosquitto
@@ -40,7 +40,7 @@ def mosquitto(tmp_path):
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from fleet.models import Event, Robot
 from fleet.robots import actions, credentials
 from telemetry import snapshots
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from telemetry.worker.loop import Worker
 from tests.actors import SYSTEM
 from tests.eventually import eventually_async
@@ -66,7 +66,7 @@ def fleet(site, brand):
 
 
 async def test_nobody_is_called_offline_while_the_broker_is_away(mosquitto, fleet):
-    rows, worker = Rows(), Worker(name="one", grace_s=0.5)
+    rows, worker = OneConnection("test"), Worker(name="one", grace_s=0.5)
 
     async def work():
         while True:

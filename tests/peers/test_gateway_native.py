@@ -8,7 +8,7 @@ import redis
 from fleet.models import Alert
 from fleet.robots import credentials, stopping
 from telemetry import protocol, snapshots, stream
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.eventually import eventually_async
 from tests.peers.brokers import Mosquitto
@@ -38,7 +38,7 @@ def token(robot):
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 

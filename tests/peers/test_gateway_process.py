@@ -14,7 +14,7 @@ from django.conf import settings
 from fleet.robots import credentials
 from fleet.running.tether import tied
 from telemetry import stream
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from telemetry.models import GatewayPartition, GatewayProcess
 from tests.actors import SYSTEM
 from tests.chaos.conftest import environment  # noqa: F401
@@ -111,7 +111,7 @@ def test_a_second_one_of_the_same_name_does_not_start(start):
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 

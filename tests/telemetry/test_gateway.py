@@ -13,7 +13,7 @@ from fleet.robots import actions, credentials, stopping
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways import limits, links, ws
 from telemetry.gateways.links import Links
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from telemetry.models import Link, Watermark
 from tests.actors import SYSTEM
 from tests.telemetry.wire import Wire
@@ -44,7 +44,7 @@ def other_token(other_robot):
 @pytest.fixture
 async def ask():
     """Look into the database from beside the loop."""
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 

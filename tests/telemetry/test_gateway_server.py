@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fleet.robots import credentials, stopping
 from telemetry import protocol
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
@@ -23,7 +23,7 @@ def token(robot):
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 

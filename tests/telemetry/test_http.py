@@ -17,8 +17,9 @@ from telemetry.gateways import limits, links
 from telemetry.gateways.http import bodies, callers, requests
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.links import Links
-from telemetry.gateways.rows import Rows, send_back
+from telemetry.gateways.rows import send_back
 from telemetry.models import Link, Watermark
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire
@@ -41,7 +42,7 @@ async def streams(settings):
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 
@@ -483,14 +484,14 @@ async def test_a_command_that_another_process_has_handed_out_can_be_acknowledged
 
 async def test_a_request_full_of_nonsense_asks_the_database_a_few_times_at_most(post, streams, monkeypatch):
     asked = []
-    real = Rows.ask
+    real = OneConnection.ask
 
     async def ask(self, question, *args):
         if question.__name__ != "look":
             asked.append(question.__name__)
         return await real(self, question, *args)
 
-    monkeypatch.setattr(Rows, "ask", ask)
+    monkeypatch.setattr(OneConnection, "ask", ask)
     acks = [{"type": "ack", "msg_id": str(uuid.uuid4())} for _ in range(100)]
     hellos = [{"type": "hello", "v": 1, "robot": "RB-001"} for _ in range(100)]
     future = [post.message("robot.state", STATE, session=99) for _ in range(100)]

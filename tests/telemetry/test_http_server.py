@@ -18,7 +18,7 @@ from fleet.robots import credentials, stopping
 from missions import actions as mission_actions
 from missions import drawing_up
 from missions.models import DeadLetter, Mission
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from telemetry.simulator.pack import Pack
 from tests.actors import SYSTEM, online
 from tests.eventually import eventually_async
@@ -46,7 +46,7 @@ def token(robot):
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 

@@ -9,9 +9,7 @@ from django.utils import timezone
 from fleet.robots import credentials
 from telemetry import snapshots
 from telemetry.gateways.heard import KEPT, SHOWN, Heard
-from telemetry.gateways.http.callers import Callers
-from telemetry.gateways.rows import Rows
-from telemetry.pages import inspector
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire
@@ -29,7 +27,7 @@ def empty(settings):
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     await Callers.leave()
     rows.close()

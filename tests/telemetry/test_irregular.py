@@ -14,6 +14,7 @@ from telemetry import irregular, stream
 from telemetry.gateways import links
 from telemetry.irregular import Duplicates
 from telemetry.models import Irregularity, ProcessedMessage
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 from tests.telemetry.wire import Wire
@@ -101,7 +102,7 @@ async def test_a_gateway_writes_its_duplicates_in_bundles_and_keeps_them_while_t
 
 @pytest.mark.django_db(transaction=True)
 async def test_duplicates_on_a_socket_reach_the_table(robot, durable):
-    ask = links.Rows()
+    ask = OneConnection("test")
     token = await ask.ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
     async with Wire(token) as wire:
         await wire.hello()

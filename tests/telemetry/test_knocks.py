@@ -17,7 +17,7 @@ from telemetry import protocol
 from telemetry.gateways import knocks
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.knocks import MANY, ROWS, ROWS_OF_ADDRESS, Knocks, Stranger, name_in, record
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from telemetry.models import Knock
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
@@ -32,7 +32,7 @@ def knock(robot="RB-9", digest="", over="HTTP", address="192.0.2.1", count=1, at
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     await Callers.leave()
     rows.close()
@@ -97,7 +97,7 @@ def test_the_table_has_an_end(db):
 
 
 def test_a_flood_between_two_writes_is_bounded_in_memory():
-    noted = Knocks(Rows())
+    noted = Knocks(OneConnection("test"))
     for n in range(5000):
         noted.note(f"t{n}", f"X{n}", "HTTP", "192.0.2.1")
     assert len(noted._noted) == knocks.NOTED

@@ -19,7 +19,8 @@ from missions.ledger import Ledger
 from telemetry import protocol, stream
 from telemetry.gateways import links
 from telemetry.gateways.links import RETRY_S, Link, Links
-from telemetry.gateways.rows import Asked, OpenCommand, Rows, look, open_session, send_back
+from telemetry.gateways.rows import Asked, OpenCommand, look, open_session, send_back
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.telemetry.wire import Wire
 
@@ -105,7 +106,7 @@ def streams(settings, monkeypatch):
 
 @pytest.fixture
 async def ask():
-    rows = Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 
@@ -224,7 +225,7 @@ async def test_a_command_that_somebody_is_changing_holds_up_no_stop_and_is_not_o
     token, ask, dispatched, supervisor
 ):
     await ask(lambda: mission_actions.pause_mission(dispatched.pk, by=by_user(supervisor)))
-    holding = Rows()
+    holding = OneConnection("test")
     entered = asyncio.Event()
     loop = asyncio.get_running_loop()
     released = asyncio.Event()

@@ -18,9 +18,7 @@ from telemetry.drivers import registry
 from telemetry.drivers.contract import Say
 from telemetry.gateways import limits, rows
 from telemetry.gateways.links import SILENT_S
-from telemetry.gateways.mqtt import driven, soundness, words
-from telemetry.gateways.mqtt.broker import Away
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from telemetry.models import Knock, Link
 from telemetry.pages import inspector
 from telemetry.stream import Unavailable
@@ -58,7 +56,7 @@ def scripted_robot(site, scripted):
 
 @pytest.fixture
 async def ask():
-    asking = Rows()
+    asking = OneConnection("test")
     yield asking.ask
     asking.close()
 

@@ -19,7 +19,7 @@ from telemetry import protocol
 from telemetry.gateways import limits, links
 from telemetry.gateways.http import bodies, requests
 from telemetry.gateways.links import Links
-from telemetry.gateways.rows import Rows
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import work
 from tests.telemetry.wire import Wire
@@ -103,7 +103,7 @@ async def test_the_conversation_takes_place_as_written(robot, durable, worker, c
     monkeypatch.setattr(links, "RETRY_S", (600,))
     with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live:
         live.flushdb()
-    rows, names, stack = Rows(), Names(), AsyncExitStack()
+    rows, names, stack = OneConnection("test"), Names(), AsyncExitStack()
     ana = Origin("user", actor_name="Ana")
     token = await rows.ask(lambda: credentials.issue_credential("RB-001", by=SYSTEM))
     await rows.ask(lambda: work(worker, clock))  # the site is up before the robot comes

@@ -22,6 +22,7 @@ from telemetry.gateways.http.polling import PolledLink
 from telemetry.gateways.links import JITTER, RETRY_S, SILENT_S, Link, Links
 from telemetry.gateways.rows import Asked, OpenCommand, look, open_session
 from telemetry.gateways.tries import Tries
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM, tell
 from tests.telemetry.wire import Wire
 
@@ -165,7 +166,7 @@ async def _recorded(ask):
 
 @pytest.fixture
 async def ask():
-    rows = links.Rows()
+    rows = OneConnection("test")
     yield rows.ask
     rows.close()
 

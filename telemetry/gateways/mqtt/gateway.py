@@ -29,10 +29,11 @@ from telemetry.gateways.mqtt import asking, enrolled
 from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
 from telemetry.gateways.mqtt.driven import MQTT, Crowd, Robot, Talk
 from telemetry.gateways.mqtt.enrolled import Enrolled
+from telemetry.gateways.links import Links
+from telemetry.gateways.rows import Asked, Seen
 from telemetry.gateways.mqtt.sharing import Clash, Share
 from telemetry.gateways.mqtt.wanted import wanted
-from telemetry.gateways.rows import Asked, Rows, Seen
-from telemetry.watching.causes import CAUSES, words
+from telemetry.one_connection import OneConnection
 
 log = logging.getLogger(__name__)
 TEND_S = 0.5
@@ -90,7 +91,7 @@ class Gateway:
         )  # fmt: skip
         self.share = share or Share(name, count or int(settings.PARTITIONS))
         self.talks = self.links.talks
-        self._rows = Rows()  # a lease must not wait behind robots' questions
+        self._rows = OneConnection("gateway-share")  # a lease must not wait behind robots' questions
         self._crowd = Crowd()
         self._line: deque[Talk] = deque()
         self._working = False
