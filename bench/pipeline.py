@@ -30,7 +30,9 @@ from missions import actions, drawing_up
 from missions.models import Mission
 from telemetry import stream
 from telemetry.models import ProcessedMessage
-from telemetry.worker.loop import BATCH, Worker, prepare, settle
+from telemetry.worker.loop import Worker
+from telemetry.worker.messages import BATCH
+from telemetry.worker.process import prepare, settle
 
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
@@ -120,13 +122,13 @@ class Drover:
 
     def apply_all(self, count: int, limit: int) -> None:
         """Step until that many more receipts are applied and passed on."""
-        self.worker.limit = limit
+        self.worker.messages.limit = limit
         while self.worker.step(timezone.now(), time.monotonic()):
             pass
 
     def singly(self, count: int) -> Meter:
         """Milliseconds per receipt when each is alone: read, decide, commit, acknowledge, pass on."""
-        self.worker.limit = 1
+        self.worker.messages.limit = 1
         alone = Meter()
         while len(alone.took_ms) < count:
             for store in one_by_one(self._missions(self.robots[:20]), self._line):

@@ -82,8 +82,8 @@ def main(name: str, share: int) -> None:
     from django.db.backends.signals import connection_created
 
     from telemetry import clocks
-    from telemetry.worker import batch
-    from telemetry.worker.loop import Worker, prepare, settle
+    from telemetry.worker.loop import Worker
+    from telemetry.worker.process import prepare, settle
 
     connection_created.connect(prepare, dispatch_uid="worker.prepare")
     worker = Worker(name=name)

@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Cursor(psycopg.Cursor[Any]):
-    """Statements are prepared when they recur (in a worker: `telemetry.worker.loop.prepare`); times are read in C."""
+    """Statements are prepared when they recur (in a worker: `telemetry.worker.process.prepare`); times are read in C."""
 
     def __init__(self) -> None:
         connection.ensure_connection()

@@ -22,7 +22,8 @@ from django.db.backends.signals import connection_created  # noqa: E402
 from django.db.transaction import Atomic  # noqa: E402
 
 from telemetry.worker import batch  # noqa: E402
-from telemetry.worker.loop import Worker, prepare  # noqa: E402
+from telemetry.worker.loop import Worker  # noqa: E402
+from telemetry.worker.process import prepare  # noqa: E402
 
 options = json.loads(sys.argv[1])
 for name, value in options.get("set", {}).items():

@@ -23,10 +23,10 @@ DEFECTS = (
         "tests/telemetry/test_worker.py::test_a_resend_after_the_window_has_no_second_effect",
     ),
     one(
-        "acknowledged before the commit", "telemetry/worker/loop.py",
-        "answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook, redelivered=again)",
+        "acknowledged before the commit", "telemetry/worker/messages.py",
+        "answered = batch.apply(p, self._partitions.fences[p], entries, now=now, hook=self.hook, redelivered=again)",
         "self._acknowledge(p, entries); "
-        "answered = batch.apply(p, self.fences[p], entries, now=now, hook=self.hook, redelivered=again)",
+        "answered = batch.apply(p, self._partitions.fences[p], entries, now=now, hook=self.hook, redelivered=again)",
         "tests/telemetry/test_worker.py::test_a_worker_killed_anywhere_loses_nothing_and_doubles_nothing[before_commit]",
     ),
     Defect(

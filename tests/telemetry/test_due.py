@@ -81,7 +81,7 @@ def test_under_a_steady_stream_it_fires_once_the_position_of_its_time_is_applied
     say(message(P, "robot.fault_cleared", 2, data={"code": "E"}))  # always something new
     deadlines.step(clock.now, clock.tick, fences, worker.open_from)
     assert "mission.step_timeout" not in kinds()
-    worker._new(clock.now)
+    worker.messages.new(clock.now)
     say(message(P, "robot.fault_cleared", 3, data={"code": "E"}))
     deadlines.step(clock.now, clock.tick, fences, worker.open_from)
     assert "mission.step_timeout" in kinds()
@@ -301,7 +301,7 @@ def test_what_is_applied_proves_nothing_about_what_came_after_its_position_was_r
     until(clock, close.step_due_at, 1.2)
     say(message(P, "robot.fault_cleared", 2, data={"code": "E"}))
     deadlines.step(clock.now, clock.tick, fences, worker.open_from)  # reads how far the stream has come
-    worker._new(clock.now)
+    worker.messages.new(clock.now)
     clock.advance(1.0)
     say(message(P, "mission.finished", 3, mission=close), at=close.mission_due_at)  # in time, and not applied yet
     deadlines.step(clock.now, clock.tick, fences, worker.open_from)
@@ -331,7 +331,7 @@ def test_what_a_robot_said_in_time_comes_before_its_deadline(worker, clock, robo
     monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
     stopping.stop_robot(P, by=SYSTEM)
     asked = Command.objects.get(kind="robot.stop")
-    worker.limit = 1
+    worker.messages.limit = 1
     clock.advance(7)
     quiet = [message(P, "robot.state", n, data={"mode": "idle"}) for n in range(1, 4)]
     say(*quiet, message(P, "robot.stopped", 4, data={"reply_to": str(asked.pk)}), at=asked.created_at)

@@ -61,10 +61,10 @@ def test_what_a_robot_sends_again_is_counted_and_what_we_read_again_is_not(worke
     say(accepted)
     work(worker, clock)
     assert counted() == {("RB-001", "mission.accepted", "duplicate"): 1}
-    worker.hook = lambda where: (_ for _ in ()).throw(RuntimeError("killed")) if where == "before_ack" else None
+    worker.messages.hook = lambda where: (_ for _ in ()).throw(RuntimeError("killed")) if where == "before_ack" else None
     say(message("RB-001", "robot.fault_cleared", 2, data={"code": "E"}))
     worker.step(clock.now, clock.tick)  # committed, and killed before it could acknowledge
-    worker.hook = lambda where: None
+    worker.messages.hook = lambda where: None
     clock.advance(5)
     work(worker, clock)
     assert counted() == {("RB-001", "mission.accepted", "duplicate"): 1}
@@ -167,7 +167,7 @@ def test_nothing_is_acknowledged_before_it_is_committed(worker, clock, robot, du
             pending = durable.xpending(stream.key(stream.partition_of("RB-001")), stream.GROUP)["pending"]
             seen.append(pending)
 
-    worker.hook = hook
+    worker.messages.hook = hook
     say(message("RB-001", "robot.fault_cleared", data={"code": "E"}))
     work(worker, clock)
     assert seen == [1]

@@ -66,7 +66,7 @@ def test_what_is_rolled_back_counts_nothing(worker, clock, dispatched, since, mo
         if where == "before_commit":
             raise RuntimeError("here")
 
-    worker.hook = dies
+    worker.messages.hook = dies
     worker.step(clock.now, clock.tick)
     assert since("messages_applied_total", verdict="applied") == 0
     assert since("batch_entries_count") == 0

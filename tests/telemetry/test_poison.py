@@ -12,9 +12,8 @@ from telemetry import protocol, stream, translate
 from telemetry.failures import Blame, blame
 from telemetry.models import FailedTry, ProcessedMessage
 from telemetry.partitions import Lost
-from telemetry.worker import batch
-from telemetry.worker.loop import RACES
 from telemetry.worker.poison import TRIES
+from telemetry.worker.messages import RACES
 from tests.telemetry.robots_talk import message, say, whole_life, work
 
 
@@ -134,7 +133,7 @@ def test_the_count_of_failed_tries_survives_the_worker(worker, clock, dispatched
     worker.step(clock.now, clock.tick)
     worker.step(clock.now, clock.tick)
     assert FailedTry.objects.get().tries == 2
-    worker.partitions.fences, worker._recover = {}, set()  # a new process knows nothing
+    worker.partitions.fences, worker.messages.unfinished = {}, set()  # a new process knows nothing
     worker.partitions.release()
     clock.advance(1)
     work(worker, clock)

@@ -10,8 +10,8 @@ from telemetry import partitions, stream, translate
 from telemetry.gateways.rows import open_session
 from telemetry.models import Link, Partition, ProcessedMessage, WorkerProcess
 from telemetry.protocol import delivered
-from telemetry.worker import batch
-from telemetry.worker.loop import BATCH_LEAST, BATCH_S, GRACE_S, Worker
+from telemetry.worker.loop import GRACE_S, Worker
+from telemetry.worker.messages import BATCH_LEAST, BATCH_S
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 
 
@@ -318,11 +318,11 @@ def test_batches_that_take_long_make_the_next_ones_smaller_and_fast_ones_larger_
 
     def after(*took_s: float) -> int:
         for one in took_s:
-            worker._pace(one)
-        worker._read(None)
+            worker.messages._pace(one)
+        worker.messages.fetch(None)
         return asked[-1]
 
-    assert after() == worker.limit
-    assert after(BATCH_S * 2) == worker.limit // 2
+    assert after() == worker.messages.limit
+    assert after(BATCH_S * 2) == worker.messages.limit // 2
     assert after(*[BATCH_S * 2] * 20) == BATCH_LEAST
-    assert after(*[BATCH_S / 2] * 50) == worker.limit
+    assert after(*[BATCH_S / 2] * 50) == worker.messages.limit

@@ -15,7 +15,8 @@ from telemetry.metrics import REGISTRY
 from telemetry.watching.scrape import export
 from telemetry.watching.site_gauges import Site
 from telemetry.watching.watch import Beside, Watch
-from telemetry.worker.loop import Worker, prepare, settle
+from telemetry.worker.loop import Worker
+from telemetry.worker.process import prepare, settle
 
 PATIENCE_S = 10.0
 BESIDE_S = 3.0  # how often Drover is looked after
