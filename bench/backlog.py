@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 import redis.asyncio
 from django.conf import settings
 
-from telemetry.stream import Intake, Unavailable, key, partition_of
+from telemetry.gateways.intake import Intake, Unavailable
+from telemetry.stream import key, partition_of
 
 GROUP = 200  # events stored at once
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
+from telemetry.gateways.intake import Intake
 
-from telemetry import stream
 
 STEPS = 5  # of every mission
 
@@ -31,7 +31,7 @@ def store_all(line: Callable[[str, int], tuple[uuid.UUID, bytes]], robots: list[
     """Every robot's receipts into the streams, interleaved as robots are."""
 
     async def work() -> int:
-        intake, count = stream.Intake(settings.REDIS_URL), 0
+        intake, count = Intake(settings.REDIS_URL), 0
         for n in range(STEPS + 2):
             lines = [(robot, *line(robot, n)) for robot in robots]
             await asyncio.gather(*(intake.store(robot, msg, raw, datetime.now(UTC)) for robot, msg, raw in lines))
@@ -46,7 +46,7 @@ def one_by_one(missions: dict[str, uuid.UUID], line: Callable[..., tuple[uuid.UU
     """Coroutines that store one receipt each."""
 
     async def store(robot: str, msg_id: uuid.UUID, raw: bytes) -> None:
-        intake = stream.Intake(settings.REDIS_URL)
+        intake = Intake(settings.REDIS_URL)
         await intake.store(robot, msg_id, raw, datetime.now(UTC))
         await intake.aclose()
 

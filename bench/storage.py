@@ -24,10 +24,12 @@ from bench.ground import alive, analyse, fleet_of, stores_in_words
 from bench.pipeline import Drover
 from bench.report import Row, machine, row
 from fleet.models import Command
-from telemetry import protocol, stream
+from telemetry import protocol
+from telemetry.models import ProcessedMessage, Watermark
 from telemetry.keeping.tidying import MESSAGES, Tidying
 from telemetry.models import ProcessedMessage, Watermark
 from telemetry.worker.loop import Worker
+from telemetry.gateways.intake import Intake
 
 TOP = 6  # tables that have a line of their own
 LATER = timedelta(days=400)  # everything that has an age is old by then
@@ -129,7 +131,7 @@ def _store(lines: Iterable[tuple[str, uuid.UUID, bytes]]) -> None:
     lines = list(lines)
 
     async def work() -> None:
-        intake = stream.Intake(settings.REDIS_URL)
+        intake = Intake(settings.REDIS_URL)
         await asyncio.gather(*(intake.store(robot, msg, raw, datetime.now(UTC)) for robot, msg, raw in lines))
         await intake.aclose()
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from uuid import UUID
 
 from telemetry.gateways.limits import Bucket, Room, critical_bucket
-from telemetry.stream import LATE_S, Unavailable
+from telemetry.gateways.intake import LATE_S, Unavailable
 
 WINDOW = 256  # messages of one robot that wait to be stored
 GROUP = 64  # stored at once

@@ -14,7 +14,8 @@ from redis import RedisError
 
 from telemetry import metrics
 from telemetry.uncut import uncut
-from telemetry.stream import Intake, partition_of
+from telemetry.gateways.intake import Intake
+from telemetry.stream import partition_of
 
 log = logging.getLogger(__name__)
 LOSSY_PER_S = 50.0  # a robot that moves says two a second

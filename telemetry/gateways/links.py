@@ -40,7 +40,7 @@ from telemetry.uncut import uncut
 from telemetry.irregular import Duplicates
 from telemetry.one_connection import OneConnection
 from telemetry.snapshots import COMMANDS
-from telemetry.stream import Backlogged, Intake
+from telemetry.gateways.intake import Backlogged, Intake
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0

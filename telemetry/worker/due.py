@@ -20,9 +20,9 @@ from telemetry import translate
 from telemetry.clocks import Clocks
 from telemetry.failures import Blame, blame
 from telemetry.partitions import hold
-from telemetry.stream import LATE_S, Streams, partition_of
-from telemetry.worker.inquiry import Inquiry
 from telemetry.worker.postponed import Postponed
+from telemetry.gateways.intake import LATE_S
+from telemetry.stream import Streams, partition_of
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from django.conf import settings
 from fleet.robots import actions as fleet_actions
 from missions import actions, drawing_up
 from missions.models import Mission
-from telemetry import snapshots, stream
+from telemetry import snapshots
+from telemetry.gateways.intake import Intake, Unavailable
 from tests.actors import SYSTEM, online
 from tests.telemetry.robots_talk import message
 
@@ -43,18 +44,18 @@ class Cast:
             self.said.setdefault(line["robot"], []).append(line)
 
     async def _play(self, lines: list[dict]) -> None:
-        intake, live = stream.Intake(settings.REDIS_URL), redis.asyncio.from_url(settings.LIVE_REDIS_URL)
+        intake, live = Intake(settings.REDIS_URL), redis.asyncio.from_url(settings.LIVE_REDIS_URL)
         await asyncio.gather(*(self._store(intake, line) for line in lines))
         await asyncio.gather(*(snapshots.touch(live, line["robot"], datetime.now(UTC)) for line in lines))
         await intake.aclose()
         await live.aclose()
 
-    async def _store(self, intake: stream.Intake, line: dict) -> None:
+    async def _store(self, intake: Intake, line: dict) -> None:
         raw = json.dumps(line).encode()
         while True:
             try:
                 await intake.store(line["robot"], uuid.UUID(line["msg_id"]), raw, datetime.now(UTC))
-            except stream.Unavailable:
+            except Unavailable:
                 await asyncio.sleep(0.1)
                 continue
             return

@@ -13,8 +13,8 @@ from django.conf import settings
 from fleet.models import Event
 from missions import invariants, locked
 from missions.models import Mission
-from telemetry import stream
 from telemetry.models import ProcessedMessage, Watermark
+from telemetry.gateways.intake import Intake
 from tests.chaos.machine import is_busy
 from tests.chaos.person import Person
 from tests.chaos.scripted_robots import fleet_of
@@ -72,7 +72,7 @@ def test_ten_thousand_buffered_messages_drain_in_bounds_and_no_deadline_fires_th
 
 async def store(lives: list[list[dict]], since: datetime) -> None:
     """What was received in time: a line of each robot every few seconds, all before the site went down for good."""
-    intake = stream.Intake(settings.REDIS_URL)
+    intake = Intake(settings.REDIS_URL)
     for n, act in enumerate(zip(*lives, strict=True), 1):
         at = since + timedelta(seconds=5 * n)
         await asyncio.gather(

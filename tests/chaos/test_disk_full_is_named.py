@@ -31,7 +31,7 @@ SAY = f"""
 import asyncio, json, uuid
 from datetime import UTC, datetime
 from django.conf import settings
-from telemetry.stream import Intake
+from telemetry.gateways.intake import Intake
 
 async def say():
     intake = Intake(settings.REDIS_URL)

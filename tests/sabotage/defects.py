@@ -30,11 +30,11 @@ DEFECTS = (
         "tests/telemetry/test_worker.py::test_a_worker_killed_anywhere_loses_nothing_and_doubles_nothing[before_commit]",
     ),
     Defect(
-        "a look and then XADD, instead of one script", "telemetry/stream.py",
+        "a look and then XADD, instead of one script", "telemetry/gateways/intake.py",
         (
             (
                 "        parts: dict[int, list[_Waiting]] = {}\n",
-                "        seen = [w for w in batch if await self._redis.exists(_mark(w.partition, w.robot_id, w.msg_id))]\n"
+                "        seen = [w for w in batch if await self._redis.exists(mark(w.partition, w.robot_id, w.msg_id))]\n"
                 "        batch = [w for w in batch if w not in seen]\n"
                 "        parts: dict[int, list[_Waiting]] = {}\n",
             ),

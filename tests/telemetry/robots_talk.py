@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 
 from missions.models import Mission
-from telemetry import stream
 from telemetry.worker.loop import Worker
+from telemetry.gateways.intake import Intake
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 
@@ -27,7 +27,7 @@ def say(*messages: dict | bytes, robot: str = "RB-001", at: datetime | None = No
     """Store messages one after the other; the answers."""
 
     async def work() -> list[str]:
-        intake = stream.Intake(settings.REDIS_URL)
+        intake = Intake(settings.REDIS_URL)
         answers = []
         for m in messages:
             raw = m if isinstance(m, bytes) else json.dumps(m).encode()

@@ -12,6 +12,7 @@ from missions.facts import Accepted, Due
 from missions.models import Mission
 from telemetry import stream
 from telemetry.models import ProcessedMessage
+from telemetry.gateways.intake import Intake
 from tests.actors import STEPS, SYSTEM, tell
 from tests.telemetry.robots_talk import NOW, message, say, work
 
@@ -20,7 +21,7 @@ def test_two_gateways_that_store_the_same_messages_at_once_append_each_once(dura
     ids = [uuid.uuid4() for _ in range(20)]
 
     async def both() -> list[list[str]]:
-        gateways = [stream.Intake(settings.REDIS_URL) for _ in range(2)]
+        gateways = [Intake(settings.REDIS_URL) for _ in range(2)]
         told = await asyncio.gather(
             *(asyncio.gather(*(gateway.store("RB-001", i, b"{}", NOW) for gateway in gateways)) for i in ids)
         )

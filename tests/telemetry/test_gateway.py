@@ -15,6 +15,7 @@ from telemetry.gateways import limits, links, ws
 from telemetry.gateways.links import Links
 from telemetry.one_connection import OneConnection
 from telemetry.models import Link, Watermark
+from telemetry.gateways.intake import Intake, Unavailable
 from tests.actors import SYSTEM
 from tests.telemetry.wire import Wire
 
@@ -267,14 +268,14 @@ async def test_markup_and_64_kb_of_text_pass_as_they_are(token, streams):
 
 async def test_while_nothing_can_be_stored_nothing_is_acknowledged_and_nothing_overtakes(token, streams, monkeypatch):
     down = True
-    store = stream.Intake.store
+    store = Intake.store
 
     async def flaky(self, *args):
         if down:
-            raise stream.Unavailable("down")
+            raise Unavailable("down")
         return await store(self, *args)
 
-    monkeypatch.setattr(stream.Intake, "store", flaky)
+    monkeypatch.setattr(Intake, "store", flaky)
     async with Wire(token) as robot:
         await robot.hello()
         first = await robot.say("robot.state", STATE)
@@ -292,9 +293,9 @@ async def test_while_nothing_can_be_stored_a_confirmed_stop_is_committed_all_the
     token, streams, ask, monkeypatch
 ):
     async def refuse(self, *args):
-        raise stream.Unavailable("down")
+        raise Unavailable("down")
 
-    monkeypatch.setattr(stream.Intake, "store", refuse)
+    monkeypatch.setattr(Intake, "store", refuse)
     monkeypatch.setattr(links, "LOOK_S", 0.03)
     async with Wire(token) as robot:
         await robot.hello()

@@ -20,6 +20,7 @@ from telemetry.gateways.links import Links
 from telemetry.gateways.rows import send_back
 from telemetry.models import Link, Watermark
 from telemetry.one_connection import OneConnection
+from telemetry.gateways.intake import Intake, Unavailable
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire
@@ -262,7 +263,7 @@ async def test_what_is_lossy_belongs_to_the_newest_session(post):
 
 
 async def test_when_one_cannot_be_stored_nothing_later_of_the_request_is(post, streams, monkeypatch):
-    real = stream.Intake._round_trip
+    real = Intake._round_trip
     trips = 0
 
     async def flaky(self, batch):
@@ -272,7 +273,7 @@ async def test_when_one_cannot_be_stored_nothing_later_of_the_request_is(post, s
             raise redis.TimeoutError("slow")
         return await real(self, batch)
 
-    monkeypatch.setattr(stream.Intake, "_round_trip", flaky)
+    monkeypatch.setattr(Intake, "_round_trip", flaky)
     batch = [post.message("robot.state", STATE) for _ in range(450)]
     reply = await post.post(*batch)
     assert (reply.status, reply.headers["retry-after"], reply.body["title"]) == (503, "2", "Not stored")
@@ -285,9 +286,9 @@ async def test_when_one_cannot_be_stored_nothing_later_of_the_request_is(post, s
 
 async def test_while_nothing_can_be_stored_a_confirmed_stop_is_committed_all_the_same(post, ask, monkeypatch):
     async def refuse(self, *args):
-        raise stream.Unavailable("down")
+        raise Unavailable("down")
 
-    monkeypatch.setattr(stream.Intake, "store", refuse)
+    monkeypatch.setattr(Intake, "store", refuse)
     await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM, why="blocked aisle"))
     [stop] = (await post.poll()).body["commands"]
     reply = await post.ack(stop["msg_id"])

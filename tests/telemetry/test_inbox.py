@@ -9,7 +9,7 @@ import pytest
 from telemetry.gateways import inbox
 from telemetry.gateways.inbox import GROUP, WINDOW, Inbox, Message
 from telemetry.gateways.limits import Room
-from telemetry.stream import LATE_S, Unavailable
+from telemetry.gateways.intake import LATE_S, Unavailable
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 

@@ -15,6 +15,7 @@ from telemetry.gateways import links
 from telemetry.irregular import Duplicates
 from telemetry.models import Irregularity, ProcessedMessage
 from telemetry.one_connection import OneConnection
+from telemetry.gateways.intake import Intake
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 from tests.telemetry.wire import Wire
@@ -176,7 +177,7 @@ def test_nothing_is_acknowledged_before_it_is_committed(worker, clock, robot, du
 
 async def test_the_same_message_stored_at_the_same_time_is_one_entry(durable, settings):
     """Looking at the mark, appending and marking are one script: two gateways that look at once append once."""
-    gateways = [stream.Intake(settings.REDIS_URL) for _ in range(4)]
+    gateways = [Intake(settings.REDIS_URL) for _ in range(4)]
     for _ in range(25):
         msg_id = uuid.uuid4()
         answers = await asyncio.gather(*(g.store("RB-001", msg_id, b"{}", NOW) for g in gateways))

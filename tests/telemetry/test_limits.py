@@ -11,6 +11,7 @@ from telemetry.gateways import inbox, limits, ws
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
 from telemetry.gateways.links import Links
+from telemetry.gateways.intake import Intake
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire
@@ -102,7 +103,7 @@ async def test_what_was_appended_since_the_last_measurement_counts():
 
 
 async def test_how_full_the_store_is(settings):
-    intake = stream.Intake(settings.REDIS_URL)
+    intake = Intake(settings.REDIS_URL)
     with redis.from_url(settings.REDIS_URL) as client:
         used = client.info("memory")["used_memory"]
         assert (await intake.memory())[1] == 0  # no limit
@@ -194,13 +195,13 @@ async def test_over_a_socket_a_flood_is_not_acknowledged_until_its_time_has_come
 @pytest.mark.django_db(transaction=True)
 async def test_what_waits_in_a_process_is_bounded_in_bytes_and_telemetry_goes_first(tokens, monkeypatch):
     stuck = asyncio.Event()
-    settled = stream.Intake.store
+    settled = Intake.store
 
     async def slow(self, *args):
         await stuck.wait()
         return await settled(self, *args)
 
-    monkeypatch.setattr(stream.Intake, "store", slow)
+    monkeypatch.setattr(Intake, "store", slow)
     monkeypatch.setattr(inbox, "LATE_S", 60.0)
     async with Wire(tokens[0]) as robot:
         await robot.hello()
@@ -233,7 +234,7 @@ async def test_what_waited_for_a_robot_that_hangs_up_takes_no_room(tokens, monke
     async def stuck(self, *args):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(stream.Intake, "store", stuck)
+    monkeypatch.setattr(Intake, "store", stuck)
     async with Wire(tokens[0]) as robot:
         await robot.hello()
         room = Links._here.room

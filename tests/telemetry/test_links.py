@@ -21,6 +21,7 @@ from telemetry.gateways import links
 from telemetry.gateways.links import RETRY_S, Link, Links
 from telemetry.gateways.rows import Asked, OpenCommand, look, open_session, send_back
 from telemetry.one_connection import OneConnection
+from telemetry.gateways.intake import Intake, Unavailable
 from tests.actors import SYSTEM
 from tests.telemetry.wire import Wire
 
@@ -258,15 +259,15 @@ async def test_a_command_that_somebody_is_changing_holds_up_no_stop_and_is_not_o
 
 
 async def test_delivery_that_could_not_be_stored_is_asked_for_again(token, streams, ask, monkeypatch):
-    failures = [stream.Unavailable("down")]
-    store = stream.Intake.store
+    failures = [Unavailable("down")]
+    store = Intake.store
 
     async def flaky(self, *args):
         if failures:
             raise failures.pop()
         return await store(self, *args)
 
-    monkeypatch.setattr(stream.Intake, "store", flaky)
+    monkeypatch.setattr(Intake, "store", flaky)
     monkeypatch.setattr(links, "RETRY_S", (0.05,))
     async with Wire(token) as robot:
         await robot.hello()

@@ -20,8 +20,7 @@ from telemetry.gateways import limits, rows
 from telemetry.gateways.links import SILENT_S
 from telemetry.one_connection import OneConnection
 from telemetry.models import Knock, Link
-from telemetry.pages import inspector
-from telemetry.stream import Unavailable
+from telemetry.gateways.intake import Unavailable
 from tests.actors import SYSTEM, online
 from tests.telemetry.fake_broker import on_stage
 

@@ -9,7 +9,7 @@ import pytest
 from telemetry.gateways.limits import Bucket, Room
 from telemetry.gateways.mqtt import words
 from telemetry.gateways.mqtt.words import Words
-from telemetry.stream import Unavailable
+from telemetry.gateways.intake import Unavailable
 
 
 class Said(SimpleNamespace):

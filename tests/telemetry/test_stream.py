@@ -9,13 +9,14 @@ import redis
 from django.conf import settings
 
 from telemetry import stream
+from telemetry.gateways.intake import Intake, Unavailable
 
 AT = datetime(2026, 11, 29, 10, 0, 0, 123456, tzinfo=UTC)
 
 
 @pytest.fixture
 async def intake(durable):
-    intake = stream.Intake(settings.REDIS_URL)
+    intake = Intake(settings.REDIS_URL)
     yield intake
     await intake.aclose()
 
@@ -32,7 +33,7 @@ def put(robot: str, *raws: bytes) -> list[uuid.UUID]:
     """Store messages from synchronous code."""
 
     async def work():
-        intake = stream.Intake(settings.REDIS_URL)
+        intake = Intake(settings.REDIS_URL)
         ids = [uuid.uuid4() for _ in raws]
         await asyncio.gather(*(intake.store(robot, i, raw, AT) for i, raw in zip(ids, raws, strict=True)))
         await intake.aclose()
@@ -52,7 +53,7 @@ async def test_a_message_is_stored_once_and_a_resend_is_a_duplicate(intake, dura
 
 
 async def test_the_mark_of_a_message_expires(durable):
-    intake = stream.Intake(settings.REDIS_URL, window_s=77)
+    intake = Intake(settings.REDIS_URL, window_s=77)
     await intake.store("RB-1", uuid.uuid4(), b"{}", AT)
     await intake.aclose()
     [mark] = durable.keys("seen:*")
@@ -92,8 +93,8 @@ async def test_a_dropped_connection_costs_no_message(intake, durable):
 
 
 async def test_without_redis_the_caller_hears_unavailable(tmp_path):
-    intake = stream.Intake(f"unix://{tmp_path}/nobody.sock")
-    with pytest.raises(stream.Unavailable):
+    intake = Intake(f"unix://{tmp_path}/nobody.sock")
+    with pytest.raises(Unavailable):
         await intake.store("RB-1", uuid.uuid4(), b"{}", AT)
     await intake.aclose()
 
@@ -101,15 +102,15 @@ async def test_without_redis_the_caller_hears_unavailable(tmp_path):
 async def test_a_redis_that_refuses_writes_is_unavailable_and_stores_nothing(durable):
     p = stream.partition_of("RB-1")
     durable.set(stream.key(p), "not a stream")
-    intake = stream.Intake(settings.REDIS_URL)
-    with pytest.raises(stream.Unavailable):
+    intake = Intake(settings.REDIS_URL)
+    with pytest.raises(Unavailable):
         await intake.store("RB-1", uuid.uuid4(), b"{}", AT)
     await intake.aclose()
 
 
 async def test_what_waited_too_long_is_not_acknowledged_and_not_stored(intake, durable, monkeypatch):
-    monkeypatch.setattr(stream, "LATE_S", -1.0)
-    with pytest.raises(stream.Unavailable, match="in time"):
+    monkeypatch.setattr("telemetry.gateways.intake.LATE_S", -1.0)
+    with pytest.raises(Unavailable, match="in time"):
         await intake.store("RB-1", uuid.uuid4(), b"{}", AT)
     assert not durable.keys("in:*")
 
@@ -210,8 +211,8 @@ def test_the_age_of_the_oldest_unapplied_entry(streams):
 
 async def test_nothing_of_a_robot_overtakes_what_could_not_be_stored(intake, durable, monkeypatch):
     """One group that is larger than a round trip; the first round trip fails, the second would work."""
-    monkeypatch.setattr(stream, "FLUSH", 2)
-    once, trips = stream.Intake._round_trip, []
+    monkeypatch.setattr("telemetry.gateways.intake.FLUSH", 2)
+    once, trips = Intake._round_trip, []
 
     async def flaky(self, batch):
         trips.append([w.raw for w in batch])
@@ -219,11 +220,11 @@ async def test_nothing_of_a_robot_overtakes_what_could_not_be_stored(intake, dur
             raise redis.TimeoutError("slow")
         return await once(self, batch)
 
-    monkeypatch.setattr(stream.Intake, "_round_trip", flaky)
+    monkeypatch.setattr(Intake, "_round_trip", flaky)
     mine = [intake.store("RB-1", uuid.uuid4(), b"%d" % n, AT) for n in range(5)]
     other = intake.store("RB-2", uuid.uuid4(), b"other", AT)
     *answers, stored = await asyncio.gather(*mine, other, return_exceptions=True)
-    assert all(isinstance(answer, stream.Unavailable) for answer in answers)
+    assert all(isinstance(answer, Unavailable) for answer in answers)
     assert (stored, trips) == ("stored", [[b"0", b"1"], [b"other"]])
 
 

@@ -23,7 +23,7 @@ from telemetry.gateways.limits import too_much
 from telemetry.gateways.rows import sent_commands
 from telemetry.protocol import Ack, Bad, Hello, Up
 from telemetry.snapshots import Put
-from telemetry.stream import LATE_S, Backlogged, Unavailable
+from telemetry.gateways.intake import LATE_S, Backlogged, Unavailable
 
 log = logging.getLogger(__name__)
 GROUP = 200  # stored at once: one round trip of the intake

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from telemetry.gateways.limits import Bucket, Room
-from telemetry.stream import LATE_S, Unavailable
+from telemetry.gateways.intake import LATE_S, Unavailable
 
 log = logging.getLogger(__name__)
 WINDOW = 256  # words of one robot that wait

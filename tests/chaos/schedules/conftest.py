@@ -7,8 +7,9 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from telemetry import snapshots, stream
+from telemetry import snapshots
 from telemetry.worker import loop as worker
+from telemetry.gateways.intake import Intake
 from tests.chaos.schedules.world import World
 
 EVERY = {"TEND_S": 3, "QUEUE_S": 2, "SWEEP_S": 2, "LOOK_S": 2}  # seconds between looks: nobody waits here
@@ -17,7 +18,7 @@ EVERY = {"TEND_S": 3, "QUEUE_S": 2, "SWEEP_S": 2, "LOOK_S": 2}  # seconds betwee
 @pytest.fixture(scope="module")
 def gateway_loop():
     loop = asyncio.new_event_loop()
-    intake = stream.Intake(settings.REDIS_URL)
+    intake = Intake(settings.REDIS_URL)
     yield loop, intake
     loop.run_until_complete(intake.aclose())
     loop.close()

@@ -22,10 +22,11 @@ from fleet.robots import actions as fleet_actions
 from fleet.robots import credentials
 from missions import drawing_up
 from missions.models import FINAL, RUNNING, Mission
-from telemetry import protocol, snapshots, stream
+from telemetry import protocol, snapshots
 from telemetry.gateways.links import Link
 from telemetry.gateways.rows import look, open_session
 from telemetry.worker.loop import Worker
+from telemetry.gateways.intake import Intake
 from tests.actors import SYSTEM, online
 from tests.chaos.schedules.robot import Lot, Robot
 from tests.model.oracle import Asked
@@ -48,7 +49,7 @@ class Crash(BaseException):
 class World:
     """`run` plays it to the end; then `stored`, `asked`, `silences`, `acked` hold what the oracle is told."""
 
-    def __init__(self, seed: int, loop: asyncio.AbstractEventLoop, intake: stream.Intake) -> None:
+    def __init__(self, seed: int, loop: asyncio.AbstractEventLoop, intake: Intake) -> None:
         self.seed, self.rng = seed, random.Random(seed)
         self.loop, self.intake = loop, intake
         self.tick, self.jumped_s = TICK, 0.0
