@@ -24,7 +24,7 @@ from bench.ground import alive, analyse, fleet_of, stores_in_words
 from bench.pipeline import Drover
 from bench.report import Row, machine, row
 from fleet.models import Command
-from telemetry import protocol
+from telemetry import frames
 from telemetry.models import ProcessedMessage, Watermark
 from telemetry.keeping.tidying import MESSAGES, Tidying
 from telemetry.models import ProcessedMessage, Watermark
@@ -115,7 +115,7 @@ def _beginnings(drover: Drover, robots: list[str]) -> Iterable[tuple[str, uuid.U
     """Assignments are acknowledged; the mode changes twice."""
     now = datetime.now(UTC)
     for pk, robot in Command.objects.filter(state="open").values_list("pk", "robot_id"):
-        yield (robot, *protocol.delivered(pk, robot, now))
+        yield (robot, *frames.delivered(pk, robot, now))
     for robot in robots:
         for mode in ("running", "idle"):
             drover.seqs[robot] += 1

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from telemetry import protocol
+from telemetry import frames, protocol
 from telemetry.drivers import contract
 from telemetry.drivers.contract import (
     Begins,
@@ -112,7 +112,7 @@ def is_heartbeat(up: Up) -> bool:
 
 def refusal(bad: Bad) -> str:
     """The verdict on a bad message: it names the field."""
-    return protocol.ack(bad.msg_id, "invalid", bad.field, bad.reason)
+    return frames.ack(bad.msg_id, "invalid", bad.field, bad.reason)
 
 
 # over MQTT
@@ -129,7 +129,7 @@ class Talk:
         self._asked_at: datetime | None = None  # to say hello, or by it to be welcomed
 
     def begun(self, session: int, applied: dict[int, int], now: datetime) -> Iterable[Effect]:
-        self._session, self._welcome = session, protocol.welcome(session, applied, now)
+        self._session, self._welcome = session, frames.welcome(session, applied, now)
         return [self._send(self._welcome)]
 
     def refused(self, now: datetime) -> Iterable[Effect]:
@@ -168,7 +168,7 @@ class Talk:
             check_session(frame, self._session)
             yield Tell(facts=facts(frame, message.at), session=frame.session, seq=frame.seq)
             if is_heartbeat(frame):
-                yield self._send(protocol.seen(frame.msg_id, wanted.applied))
+                yield self._send(frames.seen(frame.msg_id, wanted.applied))
 
     def _greet(self, hello: Hello, at: datetime) -> Iterator[Effect]:
         """The same hello again has the same answer: it came twice, or the answer was lost."""
@@ -185,7 +185,7 @@ class Talk:
         """This gateway knows of no link: it was restarted, or the link has ended. Nothing of the message is taken."""
         if self._asked_at is None or at - self._asked_at >= ASK_AGAIN:
             self._asked_at = at
-            yield self._send(protocol.close(protocol.COME_BACK, "say hello"))
+            yield self._send(frames.close(protocol.COME_BACK, "say hello"))
 
     def _refuse(self, bad: Bad, message: Heard) -> Iterator[Effect]:
         """A critical message whose envelope is right is kept, and gets its verdict once it is (`stored`)."""
@@ -204,7 +204,7 @@ class Talk:
             read(word.raw, self._robot)
         except Bad as bad:
             return [self._send(refusal(bad))]
-        return [self._send(protocol.ack(word.id, verdict))]
+        return [self._send(frames.ack(word.id, verdict))]
 
     def command(self, command: Command, wanted: Wanted, now: datetime) -> Iterable[Effect]:
         return [self._send(command.raw)] if self._session is not None else []

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from telemetry import metrics, protocol
+from telemetry import frames, metrics, protocol
 from telemetry.drivers import native
 from telemetry.gateways import direct
 from telemetry.gateways.complaints import Complaints
@@ -176,7 +176,7 @@ class Connection:
         robot, credential = self._holder
         self._link = Link(robot, opened.session, credential, self._send_command, self.close, opened.applied)
         self._limit.reschedule(None)
-        welcome = protocol.welcome(opened.session, opened.applied, received_at)
+        welcome = frames.welcome(opened.session, opened.applied, received_at)
         await self._say(welcome)
         self._note(raw, received_at, welcome)
         await self._links.add(self._link)
@@ -202,7 +202,7 @@ class Connection:
         """Not acknowledged, so the robot sends it again; but nobody waits for that to know that a robot stands."""
         self._links.counts["not stored"] += 1
         metrics.NOT_STORED.inc()
-        self._note(raw, received_at, protocol.not_taken(up.msg_id, "retry", "not stored; it will come again"))
+        self._note(raw, received_at, frames.not_taken(up.msg_id, "retry", "not stored; it will come again"))
         if valid and up.type in direct.TYPES and (self._direct is None or self._direct.done()):
             self._direct = asyncio.create_task(self._apply_directly(up, raw, received_at))
 
@@ -219,7 +219,7 @@ class Connection:
         if verdict == "duplicate":
             metrics.DUPLICATES.labels("gateway").inc()
             self._links.duplicates.note(up.robot, up.type)
-        answer = protocol.ack(up.msg_id, verdict)
+        answer = frames.ack(up.msg_id, verdict)
         self._note(raw, received_at, answer)
         await self._say(answer)
 
@@ -240,7 +240,7 @@ class Connection:
         async def done(verdict: str) -> None:
             pass
 
-        msg_id, raw = protocol.delivered(frame.msg_id, self._holder.robot, received_at)
+        msg_id, raw = frames.delivered(frame.msg_id, self._holder.robot, received_at)
         self._inbox.offer(Message(msg_id, raw, received_at, done, lost, repeats=False))
 
     async def _lossy(self, up: Up, received_at: datetime) -> str:
@@ -252,7 +252,7 @@ class Connection:
             self._links.counts["lossy dropped"] += 1
             metrics.DROPPED.inc()
             self._alive(received_at)  # what it says is dropped, not that it speaks
-            dropped = protocol.not_taken(up.msg_id, "dropped", why)
+            dropped = frames.not_taken(up.msg_id, "dropped", why)
             if now - bucket.told >= TOLD_S:
                 bucket.told = now
                 await self._say(dropped)
@@ -263,7 +263,7 @@ class Connection:
             self._alive(received_at)  # whatever its number: an older one than the newest is refused as a snapshot
             mine = self._link.sessions | {self._link.session}
             applied = {session: seq for session, seq in self._link.applied.items() if session in mine}
-            seen = protocol.seen(up.msg_id, applied)
+            seen = frames.seen(up.msg_id, applied)
             await self._say(seen)
             return seen
         return ""

@@ -9,7 +9,8 @@ from django.db import transaction
 from fleet.models import Event, Robot
 from missions.ledger import Ledger
 from telemetry import translate
-from telemetry.protocol import Bad, decode_up, offered
+from telemetry.frames import offered
+from telemetry.protocol import Bad, decode_up
 from tests.actors import START
 from tests.telemetry.robots_talk import message
 

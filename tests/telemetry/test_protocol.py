@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry import protocol
+from telemetry import frames, protocol
 from telemetry.protocol import Ack, Bad, Hello, decode_frame, decode_up
 
 MSG, MISSION = "6f1f9f5e-9f30-4a4c-9b3a-0d6f6c4e7d10", "0c9f6a1e-30a4-4b8e-8f4e-5e2a35c5f001"
@@ -203,8 +203,8 @@ def test_a_wrong_frame_names_the_field(frame, field):
 
 def test_each_delivery_of_a_command_is_a_message_of_its_own():
     command, now = uuid.UUID(MSG), datetime(2026, 11, 29, tzinfo=UTC)
-    msg_id, raw = protocol.delivered(command, "RB-001", now)
-    assert msg_id != protocol.delivered(command, "RB-001", now + timedelta(seconds=5))[0]
+    msg_id, raw = frames.delivered(command, "RB-001", now)
+    assert msg_id != frames.delivered(command, "RB-001", now + timedelta(seconds=5))[0]
     up = decode_up(raw)
     assert (up.msg_id, up.session, up.type, up.data) == (msg_id, 0, "command.delivered", {"command": command})
 

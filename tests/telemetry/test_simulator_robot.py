@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from websockets.asyncio.server import serve
 
-from telemetry import protocol
+from telemetry import frames, protocol
 from telemetry.simulator import link as links
 from telemetry.simulator.activities import Place
 from telemetry.simulator.pack import Pack
@@ -46,7 +46,7 @@ class Site:
         hello = json.loads(await socket.recv())
         assert hello["type"] == "hello"
         assert socket.request.headers["Authorization"] == "Bearer secret"
-        await socket.send(protocol.welcome(self.sessions, applied or {}, links.datetime.now(links.UTC)))
+        await socket.send(frames.welcome(self.sessions, applied or {}, links.datetime.now(links.UTC)))
         try:
             yield socket
         finally:
@@ -85,7 +85,7 @@ async def hear(socket, *types, acknowledge=True):
             if frame.get("channel") == "critical":
                 protocol.decode_up(json.dumps(frame))
                 if acknowledge:
-                    await socket.send(protocol.ack(frame["msg_id"], "stored"))
+                    await socket.send(frames.ack(frame["msg_id"], "stored"))
             if frame["type"] == types[len(found)]:
                 found.append(frame)
     return found
@@ -144,7 +144,7 @@ async def test_it_lets_go_of_what_a_heartbeat_says_is_applied(site, robot):
     async with site.link() as socket:
         (state,) = await hear(socket, "robot.state")
         (beat,) = await hear(socket, "robot.heartbeat")
-        await socket.send(protocol.seen(beat["msg_id"], {1: state["seq"]}))
+        await socket.send(frames.seen(beat["msg_id"], {1: state["seq"]}))
         await socket.send(command("robot.query_state"))  # it hears in order
         await hear(socket, "ack")
         assert [kept.seq for kept in robot.outbox._kept] == [2]
@@ -218,7 +218,7 @@ async def hear_all(socket, until, step=None):
             frame = json.loads(await socket.recv())
             if frame.get("channel") == "critical":
                 heard.append(frame)
-                await socket.send(protocol.ack(frame["msg_id"], "stored"))
+                await socket.send(frames.ack(frame["msg_id"], "stored"))
     return heard
 
 

@@ -12,7 +12,8 @@ from fleet.robots import actions, stopping
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
-from telemetry.protocol import TYPES, decode_up, delivered
+from telemetry.frames import delivered
+from telemetry.protocol import TYPES, decode_up
 from tests.actors import START, SYSTEM
 
 

@@ -54,7 +54,7 @@ def test_each_session_has_its_own(worker, clock, robot):
 
 def test_the_sites_own_entries_have_none(worker, clock, dispatched):
     from fleet.models import Command
-    from telemetry.protocol import delivered
+    from telemetry.frames import delivered
     from tests.telemetry.robots_talk import NOW
 
     say(delivered(Command.objects.get(kind="mission.assign").pk, "RB-001", NOW)[1])

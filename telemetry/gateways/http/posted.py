@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import Error as DatabaseError
 
-from telemetry import metrics, protocol
+from telemetry import frames, metrics
 from telemetry.drivers import native
 from telemetry.drivers.native import Frame
 from telemetry.gateways import direct
@@ -57,9 +57,9 @@ class Posted:
     async def take(self, raws: list[bytes]) -> None:
         """However much of it is wrong, the database is asked a few times at most."""
         self.verdicts = [""] * len(raws)
-        frames = [self._read(raw) for raw in raws]
-        await self._find([frame.msg_id for frame in frames if isinstance(frame, Ack)])
-        for index, (raw, frame) in enumerate(zip(raws, frames, strict=True)):
+        read = [self._read(raw) for raw in raws]
+        await self._find([frame.msg_id for frame in read if isinstance(frame, Ack)])
+        for index, (raw, frame) in enumerate(zip(raws, read, strict=True)):
             await self._take_one(index, raw, frame)
             if len(self._waiting) >= GROUP:
                 await self._store()
@@ -125,12 +125,12 @@ class Posted:
         if why := too_much(self._links.room, self._link.lossy, self._links.clock()):
             self._links.counts["lossy dropped"] += 1
             metrics.DROPPED.inc()
-            self.verdicts[index] = protocol.not_taken(up.msg_id, "dropped", why)
+            self.verdicts[index] = frames.not_taken(up.msg_id, "dropped", why)
             return
         facts = native.facts(up, self._received_at)
         self._links.vitals.put(Put(up.robot, up.session, up.seq, self._received_at, facts))
         beat = native.is_heartbeat(up)
-        self.verdicts[index] = protocol.seen(up.msg_id, self._link.told()) if beat else protocol.ack(up.msg_id, "seen")
+        self.verdicts[index] = frames.seen(up.msg_id, self._link.told()) if beat else frames.ack(up.msg_id, "seen")
 
     async def _hello(self, index: int) -> None:
         self._greeted = self._asked = True
@@ -140,7 +140,7 @@ class Posted:
             self._link, self._no_link = None, problem
             return self._retry(index, None, problem)
         self._link, self._no_link = self._caller.link, None
-        self.verdicts[index] = protocol.welcome(opened.session, opened.applied, self._received_at)
+        self.verdicts[index] = frames.welcome(opened.session, opened.applied, self._received_at)
         return None
 
     async def _store(self) -> None:
@@ -172,7 +172,7 @@ class Posted:
                 if answer == "duplicate":
                     metrics.DUPLICATES.labels("gateway").inc()
                     self._links.duplicates.note(self._robot, waiting.up.type)
-                self.verdicts[waiting.index] = waiting.verdict or protocol.ack(waiting.up.msg_id, str(answer))
+                self.verdicts[waiting.index] = waiting.verdict or frames.ack(waiting.up.msg_id, str(answer))
 
     async def _not_stored(self, waiting: Waiting, problem: Problem) -> None:
         self._links.counts["not stored"] += 1
@@ -184,13 +184,13 @@ class Posted:
             except Exception as error:  # the robot sends it again
                 log.warning("%s says that it stands; that could not be written: %s", up.robot, error)
             else:
-                self.verdicts[waiting.index] = protocol.ack(up.msg_id, "stored")
+                self.verdicts[waiting.index] = frames.ack(up.msg_id, "stored")
                 return
         self._retry(waiting.index, up.msg_id, problem)
 
     def _retry(self, index: int, msg_id: UUID | None, problem: Problem) -> None:
         self.problem = self.problem or problem
-        self.verdicts[index] = protocol.not_taken(msg_id, "retry", problem.detail)
+        self.verdicts[index] = frames.not_taken(msg_id, "retry", problem.detail)
 
     async def acknowledge(self, ids: list[UUID]) -> list[str]:
         """The robot has these commands: the worker learns it on the same way as the robot's own words. One verdict each."""
@@ -210,9 +210,9 @@ class Posted:
         if id not in self._sent:
             self._links.counts["bad msg_id"] += 1
             metrics.bad("msg_id")
-            return protocol.ack(id, "invalid", "msg_id", "no command with it was sent to this robot")
+            return frames.ack(id, "invalid", "msg_id", "no command with it was sent to this robot")
         if not self._sent[id] or (sending is not None and sending.acknowledged):
-            return protocol.ack(id, "duplicate")
+            return frames.ack(id, "duplicate")
         verdict = await self._delivered(id)
         if self.problem is None:
             self._sent[id] = False
@@ -224,12 +224,12 @@ class Posted:
         try:
             if self.problem is not None:
                 raise Unavailable("what came before it was not stored")
-            msg_id, raw = protocol.delivered(command, self._robot, self._received_at)
+            msg_id, raw = frames.delivered(command, self._robot, self._received_at)
             await self._links.store(self._robot, msg_id, raw, self._received_at)
         except Unavailable as error:
             self.problem = self.problem or _not_stored(error)
-            return protocol.not_taken(command, "retry", self.problem.detail)
-        return protocol.ack(command, "stored")
+            return frames.not_taken(command, "retry", self.problem.detail)
+        return frames.ack(command, "stored")
 
 
 def _not_stored(error: Unavailable) -> Problem:

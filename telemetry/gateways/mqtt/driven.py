@@ -20,7 +20,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 from msgspec import Struct
 
-from telemetry import metrics, protocol, snapshots
+from telemetry import frames, metrics, protocol, snapshots
 from telemetry.drivers import contract
 from telemetry.drivers.contract import Driver, Effect, Heard, Spec, Wanted
 from telemetry.gateways import direct, rows
@@ -390,12 +390,12 @@ class Talk:
         if self._unsent:
             return  # what it was to be delivered with has not left: the command comes again
         if self.link is not None and self.link.acknowledge(delivered.command) is not None:
-            self.words.put(Internal(*protocol.delivered(delivered.command, self.robot.spec.id, at)))
+            self.words.put(Internal(*frames.delivered(delivered.command, self.robot.spec.id, at)))
 
     def _offers(self, offers: contract.Offers, at: datetime, receipt: Receipt | None, old: bool) -> None:
         if self._offered != offers.capabilities:
             self._offered = offers.capabilities
-            self.words.put(Internal(*protocol.offered(self.robot.spec.id, offers.capabilities, at)))
+            self.words.put(Internal(*frames.offered(self.robot.spec.id, offers.capabilities, at)))
 
     def _send(self, send: contract.Send, at: datetime, receipt: Receipt | None, old: bool) -> None:
         try:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from telemetry import metrics, protocol
+from telemetry import frames, metrics, protocol
 from telemetry.drivers import contract
 from telemetry.gateways import direct
 from telemetry.protocol import Up
@@ -50,7 +50,7 @@ class Spoken:
     def _numbered(self) -> bytes:
         """A word that its robot does not number gets the next number of the link when it is stored, so there are no gaps."""
         word, link = self._word, self._link
-        return protocol.frame(
+        return frames.frame(
             Up(v=protocol.VERSION, msg_id=word.id, robot=link.robot, session=link.session, channel="critical",
                seq=link.said + 1, type=word.type, occurred_at=word.occurred_at, mission=word.mission,
                dispatch_no=word.dispatch_no, step=word.step, attempt=word.attempt, data=word.data)

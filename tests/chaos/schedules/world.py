@@ -22,7 +22,7 @@ from fleet.robots import actions as fleet_actions
 from fleet.robots import credentials
 from missions import drawing_up
 from missions.models import FINAL, RUNNING, Mission
-from telemetry import protocol, snapshots
+from telemetry import frames, protocol, snapshots
 from telemetry.gateways.links import Link
 from telemetry.gateways.rows import look, open_session
 from telemetry.worker.loop import Worker
@@ -166,7 +166,7 @@ class World:
         def arrive() -> None:
             link = self._links.get(robot.id)
             if link is not None and link.acknowledge(uuid.UUID(command)) is not None:
-                msg_id, raw = protocol.delivered(uuid.UUID(command), robot.id, self.now)
+                msg_id, raw = frames.delivered(uuid.UUID(command), robot.id, self.now)
                 self._arrived.append((robot.id, msg_id, raw, self.now, self.tick))
 
         self.after(self.rng.uniform(0.01, self._delay_s), arrive)
@@ -202,7 +202,7 @@ class World:
 
     def _send(self) -> None:
         links = list(self._links.values())
-        frames: list[tuple[str, str]] = []
+        bodies: list[tuple[str, str]] = []
         for row in look(link.ask() for link in links) if links else ():
             link, robot = self._links[row.robot], self.robots[row.robot]
             if row.refused or row.replaced or row.sent_back:
@@ -211,10 +211,10 @@ class World:
             link.applied |= row.applied
             robot.forget(link.applied)
             link.learn(row.commands)
-            frames += [(row.robot, body) for body in link.take_due(self.tick)]
-        if frames:
+            bodies += [(row.robot, body) for body in link.take_due(self.tick)]
+        if bodies:
             self._may_crash(GATEWAY_HOOKS[1])
-        for id, body in frames:
+        for id, body in bodies:
             for _ in range(1 if self.calm else self.rng.choice((1, 1, 2))):
                 if self.calm or self.rng.random() >= self._loss:
                     self.after(self.rng.uniform(0.01, self._delay_s), lambda id=id, body=body: self._hand(id, body))
