@@ -1,6 +1,6 @@
 """Drover's own protocol (docs/protocol.md) as a driver: what a frame means, whose it is, and what it is answered.
 
-The WebSocket and HTTP read and answer through the functions here; over MQTT a `Talk` does, on the topics
+The WebSocket and HTTP read and answer through the functions here; over MQTT a `NativeConversation` does, on the topics
 `drover/v1/<robot>/events`, `/telemetry`, `/presence` and, down, `/commands`.
 """
 
@@ -118,7 +118,7 @@ def refusal(bad: Bad) -> str:
 # over MQTT
 
 
-class Talk:
+class NativeConversation:
     """One robot that speaks it over MQTT. What it keeps is the link's session, and its last hello with our answer."""
 
     def __init__(self, robot: Spec) -> None:
@@ -133,7 +133,7 @@ class Talk:
         return [self._send(self._welcome)]
 
     def refused(self, now: datetime) -> Iterable[Effect]:
-        return [self._send(protocol.close(protocol.UNAUTHORISED, "the token is wrong or revoked"))]
+        return [self._send(frames.close(protocol.UNAUTHORISED, "the token is wrong or revoked"))]
 
     def hear(self, message: Heard, wanted: Wanted) -> Iterable[Effect]:
         if message.part == "presence":
@@ -250,7 +250,7 @@ class Native:
         return (parts[2], parts[3]) if parts[3] in ("events", "telemetry", "presence") else None
 
     def converse(self, robot: Spec) -> Conversation:
-        return Talk(robot)
+        return NativeConversation(robot)
 
 
 driver = Native()

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from telemetry.gateways.mqtt import broker as module
-from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
+from telemetry.gateways.mqtt import dialling, rests
+from telemetry.gateways.mqtt.broker import DEAF_S, Address, Broker, Incoming
 from tests.eventually import eventually_async
 from tests.peers.brokers import Mosquitto
 from tests.tools import tool
@@ -98,7 +98,7 @@ async def test_subscriptions_follow_what_is_wanted(mosquitto):
 
 
 async def test_the_broker_keeps_what_does_not_fit_the_window(mosquitto, monkeypatch):
-    monkeypatch.setattr(module, "WINDOW", 10)
+    monkeypatch.setattr(dialling, "WINDOW", 10)
     async with Ear(mosquitto.url, acks=False) as ear, Ear(mosquitto.url, "robot") as robot:
         ear.broker.want({"a": 1})
         await ear.up()
@@ -129,7 +129,7 @@ async def test_a_frozen_broker_is_noticed_within_seconds_and_heard_again_when_it
 async def test_a_quiet_broker_that_lives_is_heard(mosquitto):
     async with Ear(mosquitto.url) as ear:
         await ear.up()
-        for _ in range(int(module.DEAF_S + 3) * 10):
+        for _ in range(int(DEAF_S + 3) * 10):
             await asyncio.sleep(0.1)
             assert ear.broker.hears
 
@@ -144,7 +144,7 @@ async def test_a_broker_that_is_not_there_yet_is_tried_again(tmp_path):
 
 
 async def test_who_has_our_name_and_we_do_not_throw_each_other_out_for_ever(mosquitto, monkeypatch):
-    monkeypatch.setattr(module, "CLASH_S", (2.0, 60.0))
+    monkeypatch.setattr(rests, "CLASH_S", (2.0, 60.0))
     async with Ear(mosquitto.url, "drover-x") as one:
         await one.up()
         async with Ear(mosquitto.url, "drover-x") as two:

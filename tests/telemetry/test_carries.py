@@ -13,7 +13,7 @@ from telemetry import snapshots
 from telemetry.drivers.contract import Heard, Spec, Tell, Wanted
 from telemetry.drivers.vda5050 import driver
 from telemetry.drivers.vda5050.profile import Profile
-from telemetry.gateways.mqtt.driven import sound
+from telemetry.gateways.mqtt.soundness import sound
 from tests.actors import START
 
 STATE = {

@@ -17,6 +17,9 @@ from telemetry import protocol, snapshots, stream
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Say
 from telemetry.gateways import limits, rows
+from telemetry.gateways.mqtt import talk as talks
+from telemetry.gateways.mqtt import waiting, words
+from telemetry.gateways.mqtt.shown import without_tokens
 from telemetry.gateways.links import SILENT_S
 from telemetry.one_connection import OneConnection
 from telemetry.models import Knock, Link
@@ -219,7 +222,7 @@ async def test_without_the_database_the_first_message_waits_and_is_heard_again(s
 
     works = rows.open_session
     monkeypatch.setattr(rows, "open_session", broken)
-    monkeypatch.setattr(driven, "REST_S", 0.01)
+    monkeypatch.setattr(talks, "REST_S", 0.01)
     number = stage.tell(["begin"], ["say", "a", "robot.state", IDLE])
     await until(lambda: len(failed) > 1)
     assert number not in stage.broker.acked
@@ -255,7 +258,7 @@ async def test_what_it_can_do_is_said_once_until_it_says_otherwise(stage, stream
 
 
 async def test_of_states_that_wait_the_newest_count_and_events_all(stage, monkeypatch, streams):
-    monkeypatch.setattr(driven, "KEPT", 2)
+    monkeypatch.setattr(waiting, "KEPT", 2)
     await begun(stage)
     talk = stage.talk()
     monkeypatch.setattr(type(talk), "is_held_up", property(lambda self: held[0]))
@@ -275,18 +278,18 @@ async def test_of_states_that_wait_the_newest_count_and_events_all(stage, monkey
 
 async def test_while_too_much_waits_of_all_robots_only_one_state_of_each_is_kept(stage, monkeypatch):
     await begun(stage)
-    monkeypatch.setattr(driven, "CROWD", 3)
+    monkeypatch.setattr(waiting, "CROWD", 3)
     monkeypatch.setattr(type(stage.talk()), "is_held_up", property(lambda self: True))
     for n in range(9):
         stage.raw(b"[]" + b" " * n, part="state")
     assert len(stage.talk()._messages) <= 4
-    assert stage.talk()._messages[-1][0].payload == b"[]" + b" " * 8
+    assert list(stage.talk()._messages)[-1][0].payload == b"[]" + b" " * 8
     assert stage.gateway._crowd.messages == len(stage.talk()._messages)
 
 
 async def test_a_robot_whose_words_wait_is_not_heard_until_there_is_room(stage, monkeypatch, streams):
-    monkeypatch.setattr(driven, "WINDOW", 4)
-    monkeypatch.setattr(words, "WINDOW", 4)
+    for module in (talks, waiting, words):
+        monkeypatch.setattr(module, "WINDOW", 4)
     await begun(stage)
     down, asked = breaks(stage, monkeypatch)
     numbers = [stage.tell(["say", f"w{n}", "robot.state", IDLE]) for n in range(10)]
@@ -301,8 +304,8 @@ async def test_a_robot_whose_words_wait_is_not_heard_until_there_is_room(stage, 
 async def test_who_sends_too_much_for_long_is_let_go_of_so_that_the_broker_has_room_for_others(
     stage, monkeypatch, streams
 ):
-    monkeypatch.setattr(driven, "WINDOW", 4)
-    monkeypatch.setattr(words, "WINDOW", 4)
+    for module in (talks, waiting, words):
+        monkeypatch.setattr(module, "WINDOW", 4)
     await begun(stage)
     allowance = stage.gateway.links.allowance("RB-009")
     allowance.level, allowance.per_s, allowance.at = 0.0, 0.1, stage.gateway.clock()
@@ -317,7 +320,7 @@ async def test_who_sends_too_much_for_long_is_let_go_of_so_that_the_broker_has_r
 
 async def test_memory_is_bounded_whatever_a_broker_sends(stage, monkeypatch):
     await begun(stage)
-    monkeypatch.setattr(driven, "FLOOD", 50)
+    monkeypatch.setattr(waiting, "FLOOD", 50)
     monkeypatch.setattr(type(stage.talk()), "is_held_up", property(lambda self: True))
     numbers = [stage.tell(["say", f"w{n}", "robot.state", IDLE]) for n in range(200)]
     assert stage.gateway._crowd.messages <= 51
@@ -574,7 +577,7 @@ async def test_a_command_that_somebody_left_retained_raises_an_alarm_once(stage,
     ],
 )
 def test_a_token_in_a_message_is_shown_to_nobody(payload, shown):
-    assert soundness.without_tokens(payload) == shown
+    assert without_tokens(payload) == shown
 
 
 async def test_what_the_filter_for_strangers_shows_is_subscribed_to_once(stage):

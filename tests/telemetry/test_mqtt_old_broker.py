@@ -7,7 +7,7 @@ import socket
 import pytest
 from amqtt.broker import Broker as OldBroker
 
-from telemetry.gateways.mqtt import broker as module
+from telemetry.gateways.mqtt import dialling, rests
 from telemetry.gateways.mqtt.broker import Address, Broker
 
 
@@ -36,8 +36,8 @@ async def until(predicate):
 
 
 async def test_an_old_broker_is_spoken_to_as_it_speaks(old_broker, monkeypatch):
-    monkeypatch.setattr(module, "BACKOFF_S", (0.01,))
-    monkeypatch.setattr(module, "CONNECT_S", 2.0)
+    monkeypatch.setattr(rests, "BACKOFF_S", (0.01,))
+    monkeypatch.setattr(dialling, "CONNECT_S", 2.0)
     heard: list = []
 
     def hear(message):

@@ -36,7 +36,7 @@ from telemetry.drivers.vda5050.telling import ASK_PAUSES_S, Telling
 from telemetry.drivers.vda5050.working import Work
 
 
-class Talk:
+class Vda5050Conversation:
     """A `contract.Conversation`."""
 
     def __init__(self, spec: Spec) -> None:
@@ -226,20 +226,20 @@ class Talk:
         yield from self._errands.step(now)
 
 
-_PARTS: dict[str, Callable[[Talk, Heard, Wanted], Iterator[Effect]]] = {
-    "state": Talk._hear_state,
-    "connection": Talk._hear_connection,
-    "visualization": Talk._hear_visualization,
-    "factsheet": Talk._hear_factsheet,
+_PARTS: dict[str, Callable[[Vda5050Conversation, Heard, Wanted], Iterator[Effect]]] = {
+    "state": Vda5050Conversation._hear_state,
+    "connection": Vda5050Conversation._hear_connection,
+    "visualization": Vda5050Conversation._hear_visualization,
+    "factsheet": Vda5050Conversation._hear_factsheet,
 }
-_COMMANDS: dict[str, Callable[[Talk, Command, Wanted, datetime], Iterator[Effect]]] = {
-    "mission.assign": Talk._begin,
-    "mission.retry_step": Talk._begin,
-    "mission.skip_step": Talk._begin,
-    "mission.pause": Talk._pause,
-    "mission.resume": Talk._resume,
-    "mission.cancel": Talk._cancel,
-    "robot.stop": Talk._stop,
-    "robot.release": Talk._release,
-    "robot.query_state": Talk._query,
+_COMMANDS: dict[str, Callable[[Vda5050Conversation, Command, Wanted, datetime], Iterator[Effect]]] = {
+    "mission.assign": Vda5050Conversation._begin,
+    "mission.retry_step": Vda5050Conversation._begin,
+    "mission.skip_step": Vda5050Conversation._begin,
+    "mission.pause": Vda5050Conversation._pause,
+    "mission.resume": Vda5050Conversation._resume,
+    "mission.cancel": Vda5050Conversation._cancel,
+    "robot.stop": Vda5050Conversation._stop,
+    "robot.release": Vda5050Conversation._release,
+    "robot.query_state": Vda5050Conversation._query,
 }

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from telemetry.drivers.contract import Spec, Timing
 from telemetry.drivers.vda5050 import writing
-from telemetry.drivers.vda5050.conversation import Talk
+from telemetry.drivers.vda5050.conversation import Vda5050Conversation
 from telemetry.drivers.vda5050.profile import Profile
 
 PARTS: tuple[tuple[str, Literal[0, 1]], ...] = (("state", 0), ("connection", 1), ("visualization", 0), ("factsheet", 0))
@@ -41,8 +41,8 @@ class VDA5050:
             return None
         return f"{levels[2]}/{levels[3]}", levels[4]
 
-    def converse(self, robot: Spec) -> Talk:
-        return Talk(robot)
+    def converse(self, robot: Spec) -> Vda5050Conversation:
+        return Vda5050Conversation(robot)
 
 
 driver = VDA5050()

@@ -11,37 +11,26 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from secrets import SystemRandom
 from typing import Any
 
 from msgspec import Struct
 from paho.mqtt import client as paho
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from telemetry.gateways.mqtt import dialling
 from telemetry.gateways.mqtt.beside import beside
 from telemetry.gateways.mqtt.broker_address import Address
 from telemetry.gateways.mqtt.quick_client import QuickClient
+from telemetry.gateways.mqtt.rests import Rests
 
 log = logging.getLogger(__name__)
-BACKOFF_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between two tries to connect, each shorter by up to half
-CONNECT_S = 4.0  # for the TCP connection, and again for the broker's word
-KEEPALIVE_S = 15
 PROBE_S = 2.0  # the broker was silent for so long: it is asked for an answer
 DEAF_S = 4.0  # and then for so long: robots cannot be heard
 DEAD_S = 10.0  # and then for so long: the connection is made anew
-WINDOW = 1000  # messages of robots that are not acknowledged: the broker keeps the rest
-MAX_PACKET = 2**20  # bytes; the broker keeps what is longer to itself (MQTT 5)
-EXPIRES_S = 24 * 3600  # the broker keeps messages for a gateway that is away for so long
 READ_AT_ONCE = 100  # packets until others have their turn
 UNSENT = 5000  # messages to robots that the broker has not taken; more are refused
 TAKEN_OVER = 0x8E  # reason code of MQTT 5
-CLASH_S = (10.0, 60.0, 300.0)  # rest after the broker gave our id to somebody else, the last one repeats
-CALM_S = 600.0  # a connection that lived so long forgets about clashes
 CATCH_UP_S = 2.0
-SHORT_S = 3.0  # connections that end so soon, again and again and without a reason, look like a clash
-SHORT = 3  # so many in a row
 NOT_YET = "not connected yet"
 
 
@@ -78,9 +67,7 @@ class Broker:
         self._resumed = False  # the broker kept a session for us
         self._answered, self._gone = asyncio.Event(), asyncio.Event()
         self._protocol = paho.MQTTv5
-        self._clashes = self._short = 0
-        self._resting = False  # after a clash
-        self._renewed = False  # we ended the connection ourselves
+        self._rests = Rests()
         self.connection = 0  # counts
         self.is_connected = False
         self.why = NOT_YET  # it is not connected; empty when it is
@@ -105,7 +92,7 @@ class Broker:
     @property
     def clash(self) -> bool:
         """Somebody else uses our id: we rest, lest we kick each other out for ever."""
-        return self._resting
+        return self._rests.is_clash
 
     def want(self, filters: Mapping[str, int], commands: Iterable[str] = ()) -> None:
         """Hear these, with their quality of service, and what is retained on commands' topics; nothing else."""
@@ -139,12 +126,11 @@ class Broker:
 
     def renew(self, why: str) -> None:
         """Make the connection anew: the broker sends again what was not acknowledged."""
-        self._renewed = True
+        self._rests.renewed = True
         self._lost(why)
 
     async def run(self) -> None:
         """Keep the connection, until cancelled."""
-        failures = 0
         while True:
             try:
                 began = self.clock()
@@ -153,14 +139,10 @@ class Broker:
                     await self._keep()
             finally:
                 self._close()
-            lived_s = self.clock() - began
-            if was_up and lived_s >= SHORT_S:
-                failures = 0
-            rest = self._rest(was_up, lived_s, failures)
-            failures += 1
+            rest_s = self._rest(was_up, self.clock() - began)
             self._changed()
-            await asyncio.sleep(rest)
-            self._resting = False
+            await asyncio.sleep(rest_s)
+            self._rests.is_clash = False
 
     async def end(self) -> None:
         """In order: the broker tells who listens that we are gone. After `run` was cancelled, or before."""
@@ -184,9 +166,15 @@ class Broker:
         self._refused = False
         self.connection += 1
         self._unsent.clear()
-        client = self._new_client()
+        client = dialling.new_client(
+            self.address, self.client_id, self._on_message, five=self.speaks_5, presence=self._presence
+        )
+        client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
+        client.on_publish = self._on_publish
+        client.on_subscribe = client.on_unsubscribe = self._on_answer
+        dial = partial(dialling.dial, client, self.address, five=self.speaks_5)
         try:
-            await beside(partial(self._dial, client), partial(_abandon, client))
+            await beside(dial, partial(dialling.abandon, client))
         except (OSError, ValueError) as error:
             self._say(f"{self.address.host}:{self.address.port} cannot be reached ({error})")
             return False
@@ -201,39 +189,11 @@ class Broker:
         if client.want_write():
             loop.add_writer(sock, self._writable)
         with suppress(TimeoutError):
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(dialling.CONNECT_S):
                 await self._answered.wait()
         if not self._answered.is_set() or (self._gone.is_set() and not self._refused):
             self._speak_the_other()  # an old broker hangs up, or is silent, when it is spoken to in a newer version
         return self.is_connected
-
-    def _new_client(self) -> QuickClient:
-        five = self.speaks_5
-        client = QuickClient(
-            self.client_id, self._on_message, protocol=self._protocol, **({} if five else {"clean_session": False})
-        )
-        client.connect_timeout = CONNECT_S
-        client.max_inflight_messages_set(WINDOW)
-        if self.address.user:
-            client.username_pw_set(self.address.user, self.address.password or None)
-        if self.address.tls:
-            own = self.address.cert or None
-            client.tls_set(self.address.ca or None, own, self.address.key or None)
-        if self._presence:
-            client.will_set(self._presence, b"offline", 1, retain=True)
-        client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
-        client.on_publish = self._on_publish
-        client.on_subscribe = client.on_unsubscribe = self._on_answer
-        return client
-
-    def _dial(self, client: QuickClient) -> None:
-        """In a thread: TCP and TLS, and CONNECT is on its way."""
-        if not self.speaks_5:
-            client.connect(self.address.host, self.address.port, KEEPALIVE_S)
-            return
-        told = Properties(PacketTypes.CONNECT)
-        told.SessionExpiryInterval, told.ReceiveMaximum, told.MaximumPacketSize = EXPIRES_S, WINDOW, MAX_PACKET
-        client.connect(self.address.host, self.address.port, KEEPALIVE_S, clean_start=False, properties=told)
 
     async def _keep(self) -> None:
         """While the connection lives: once a second, is it still there?"""
@@ -321,7 +281,7 @@ class Broker:
         if client is not self._client:
             return
         if self.speaks_5 and reason.value == TAKEN_OVER:
-            self._resting = True
+            self._rests.is_clash = True
             self._lost(
                 f"another client has connected to the broker as {self.client_id} and took our place: is there a second"
                 " Drover with the same DROVER_GATEWAY? Each gateway needs a name of its own"
@@ -378,25 +338,14 @@ class Broker:
         if self.why == NOT_YET:
             self._say("the broker does not let us in")
 
-    def _rest(self, was_up: bool, lived_s: float, failures: int) -> float:
-        if was_up and lived_s > CALM_S:
-            self._clashes = 0
-        is_odd = was_up and lived_s < SHORT_S and not self._resting and not self._renewed
-        self._short, self._renewed = self._short + 1 if is_odd else 0, False
-        if self._short >= SHORT:
-            self._resting = True
-            self._say(
-                f"the broker ends our connections at once: does another client use the name {self.client_id}, too?"
-                " Each gateway needs a DROVER_GATEWAY of its own"
-            )
-        if self._resting:
-            self._clashes += 1
-            rest = CLASH_S[min(self._clashes, len(CLASH_S)) - 1]
-            log.error("MQTT: %s. Resting for %.0f s", self.why, rest)
-            return rest
-        return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)] * SystemRandom().uniform(0.5, 1.0)
-
-
-def _abandon(client: QuickClient) -> None:
-    if (sock := client.socket()) is not None:
-        sock.close()
+    def _rest(self, was_up: bool, lived_s: float) -> float:
+        told = self._rests.is_clash
+        rest_s = self._rests.after(was_up, lived_s)
+        if self._rests.is_clash:
+            if not told:
+                self._say(
+                    f"the broker ends our connections at once: does another client use the name {self.client_id}, too?"
+                    " Each gateway needs a DROVER_GATEWAY of its own"
+                )
+            log.error("MQTT: %s. Resting for %.0f s", self.why, rest_s)
+        return rest_s

@@ -27,8 +27,9 @@ from telemetry.gateways import rows
 from telemetry.gateways.links import Links
 from telemetry.gateways.mqtt import asking, enrolled
 from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
-from telemetry.gateways.mqtt.driven import MQTT, Crowd, Robot, Talk
-from telemetry.gateways.mqtt.enrolled import Enrolled
+from telemetry.gateways.mqtt.talk import MQTT, Talk
+from telemetry.gateways.mqtt.waiting import Crowd
+from telemetry.gateways.mqtt.enrolled import Enrolled, Robot
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Asked, Seen
 from telemetry.gateways.mqtt.sharing import Clash, Share

@@ -1,6 +1,5 @@
-"""What of a robot's message can be kept and shown: figures that are some, and no credentials."""
+"""What can be kept of what a driver reads off a robot's message: texts of a length, times and figures that are some."""
 
-import re
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +9,6 @@ from telemetry import protocol
 from telemetry.drivers.contract import Say
 
 LONGEST = 2000  # characters of a text that a driver read off a message and says for its robot
-
-
-def without_tokens(payload: bytes) -> bytes:
-    """For people: a credential that came in a message is nobody's to read."""
-    return _TOKEN.sub(_HIDDEN, payload) if _PREFIX in payload else payload
 
 
 def kept(word: Say, at: datetime) -> Say:
@@ -47,9 +41,6 @@ def sound(facts: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-_PREFIX = b"drover_"  # of each token that fleet.robots.actions issues
-_TOKEN = re.compile(re.escape(_PREFIX) + rb"[A-Za-z0-9_-]+")
-_HIDDEN = _PREFIX + "…".encode()
 _BOUNDS = {
     "x": (-1e7, 1e7), "y": (-1e7, 1e7), "theta": (-1e7, 1e7), "speed": (-1e7, 1e7), "battery": (0, 100),
     "skew_s": (-1e10, 1e10),

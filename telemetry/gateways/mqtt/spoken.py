@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 from uuid import UUID
 
 from telemetry import frames, metrics, protocol
@@ -10,8 +10,21 @@ from telemetry.drivers import contract
 from telemetry.gateways import direct
 from telemetry.protocol import Up
 
-if TYPE_CHECKING:
-    from telemetry.gateways.mqtt.driven import DrivenLink, Talk
+
+class Speaker(Protocol):
+    """Who is told what became of a word."""
+
+    def stored(self, word: contract.Say, verdict: str, at: datetime) -> None: ...
+
+    def apply_directly(self, frame: bytes, at: datetime) -> None: ...
+
+
+class Counts(Protocol):
+    """The link whose words are numbered by us."""
+
+    robot: str
+    session: int
+    said: int
 
 
 class Receipt:
@@ -34,11 +47,11 @@ class Receipt:
 class Spoken:
     """A word of the robot on its way to the store."""
 
-    __slots__ = ("_frame", "_link", "_receipt", "_sure", "_talk", "_word", "msg_id", "numbered", "size")
+    __slots__ = ("_frame", "_link", "_receipt", "_speaker", "_sure", "_word", "msg_id", "numbered", "size")
 
-    def __init__(self, talk: "Talk", link: "DrivenLink", word: contract.Say, receipt: Receipt | None) -> None:
+    def __init__(self, speaker: Speaker, link: Counts, word: contract.Say, receipt: Receipt | None) -> None:
         """Raises what cannot be written as JSON."""
-        self._talk, self._link, self._word, self._receipt, self.msg_id = talk, link, word, receipt, word.id
+        self._speaker, self._link, self._word, self._receipt, self.msg_id = speaker, link, word, receipt, word.id
         self.numbered, self._frame, self._sure = bool(word.raw), word.raw, True
         self.size = len(word.raw) or len(self._numbered())
 
@@ -59,7 +72,7 @@ class Spoken:
     def done(self, verdict: str, at: datetime) -> None:
         if not self.numbered and (verdict == "stored" or not self._sure):
             self._link.said += 1
-        self._talk.stored(self._word, verdict, at)
+        self._speaker.stored(self._word, verdict, at)
         if self._receipt is not None:
             self._receipt.done()
 
@@ -67,7 +80,7 @@ class Spoken:
         self._sure = False  # it may be stored after all, under this number
         metrics.NOT_STORED.inc()
         if self._word.type in direct.TYPES:
-            self._talk.apply_directly(self._frame, at)
+            self._speaker.apply_directly(self._frame, at)
 
 
 class Internal:

@@ -5,10 +5,8 @@ telemetry and signs of life on, sends. What a driver raises costs that message, 
 """
 
 import asyncio
-import json
 import logging
 import math
-from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
@@ -18,19 +16,21 @@ from uuid import UUID
 import msgspec
 from django.db import Error as DatabaseError
 from django.utils import timezone
-from msgspec import Struct
 
 from telemetry import frames, metrics, protocol, snapshots
 from telemetry.drivers import contract
-from telemetry.drivers.contract import Driver, Effect, Heard, Spec, Wanted
+from telemetry.drivers.contract import Effect, Heard, Wanted
+from telemetry.gateways.mqtt import asking
 from telemetry.gateways import direct, rows
 from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.limits import Bucket, too_much
 from telemetry.gateways.links import SILENT_S, Link, Links
-from telemetry.gateways.mqtt import asking
-from telemetry.gateways.mqtt.broker import Incoming
-from telemetry.gateways.mqtt.soundness import kept, sound, without_tokens
+from telemetry.gateways.rows import Asked
+from telemetry.gateways.mqtt.enrolled import Robot
+from telemetry.gateways.mqtt.shown import made_of, without_tokens
+from telemetry.gateways.mqtt.soundness import kept, sound
 from telemetry.gateways.mqtt.spoken import Internal, Receipt, Spoken
+from telemetry.gateways.mqtt.waiting import Crowd, Waiting
 from telemetry.gateways.mqtt.words import WINDOW, Words
 from telemetry.gateways.rows import Asked
 from telemetry.protocol import Bad
@@ -39,15 +39,12 @@ from telemetry.snapshots import Put
 log = logging.getLogger(__name__)
 MQTT = "MQTT"
 TOUCH_S = 1.0  # a sign of life is passed on this often
-KEPT = 64  # messages of one part that wait, where only the newest counts: older ones go
 MESSAGES_PER_S = 200.0  # of one robot that are looked at; more wait, or give way to newer ones
 BURST_S = 25.0  # so many seconds' worth at once
 MAX_BYTES = 64 * 1024  # of a message, where the driver's settings say nothing
 NOT_NOW = "the MQTT broker is away, or the database has not confirmed for long that this robot is ours"
 REST_S = 1.0  # after the database did not open a session
 REFUSED_S = 5.0  # after a link was refused or replaced
-FLOOD, FLOOD_BYTES = 20_000, 128 * 2**20  # then events are let go of as well, and their robots begin anew
-CROWD, CROWD_BYTES = 2000, 32 * 2**20  # messages of all robots that wait: then only the newest of each part is kept
 
 _command = msgspec.json.Decoder(
     msgspec.defstruct("_Command", [
@@ -69,37 +66,6 @@ class Broker(Protocol):
 
     @property
     def catches_up(self) -> bool: ...
-
-
-class Crowd:
-    """Messages of all robots that nobody has heard yet."""
-
-    __slots__ = ("bytes", "messages")
-
-    def __init__(self) -> None:
-        self.messages = self.bytes = 0
-
-    def add(self, payload: bytes, sign: int = 1) -> None:
-        self.messages += sign
-        self.bytes += sign * len(payload)
-
-    @property
-    def is_large(self) -> bool:
-        return self.messages > CROWD or self.bytes > CROWD_BYTES
-
-    @property
-    def is_flood(self) -> bool:
-        """A broker that knows no window (MQTT 3.1.1) sends events as it likes."""
-        return self.messages > FLOOD or self.bytes > FLOOD_BYTES
-
-
-class Robot(Struct, frozen=True, kw_only=True):
-    """An enrolled robot, as the database has it."""
-
-    spec: Spec
-    driver: Driver
-    brand: int
-    suspect_after_s: float = SILENT_S
 
 
 class DrivenLink(Link):
@@ -145,14 +111,13 @@ class Talk:
         """`ours`: whether the robot is still this gateway's to drive."""
         self.robot, self.links, self.broker, self._ready = robot, links, broker, ready
         self._ours = ours
-        self._crowd = crowd or Crowd()
         self.wanted = Wanted()
         self.link: DrivenLink | None = None
         self.queued = False  # for the gateway: it is in the line of those that have something to do
         id = robot.spec.id
         self.words = Words(id, links.store, links.room, links.allowance(id), links.clock, self._moved)
         self._complaints = Complaints(id, links.clock)
-        self._messages: deque[tuple[Incoming, str, datetime]] = deque()
+        self._messages = Waiting(robot.driver.newest, crowd or Crowd(), broker.ack)
         profile = robot.spec.profile
         self._max_bytes = int(getattr(profile, "max_payload_bytes", MAX_BYTES))
         per_s = 2 * float(getattr(profile, "max_states_per_s", MESSAGES_PER_S / 2))
@@ -183,26 +148,9 @@ class Talk:
         return topic in self.topics or asking.shows(self.topics, topic)
 
     def take(self, message: Incoming, part: str, at: datetime) -> None:
-        """A message of this robot. Where the newest says everything, of too many that wait the oldest go."""
-        if message.qos == 0 or part in self.robot.driver.newest:
-            limit = 1 if self._crowd.is_large else KEPT
-            if len(self._messages) >= limit and self._count(part) >= limit:
-                self._drop(next(n for n, waiting in enumerate(self._messages) if waiting[1] == part))
-                metrics.DROPPED.inc()
-        elif (len(self._messages) >= WINDOW and self.words.is_throttled) or self._crowd.is_flood:
+        """A message of this robot gets in its line."""
+        if not self._messages.put(message, part, at, is_throttled=self.words.is_throttled):
             self._shed(message)
-            return
-        self._messages.append((message, part, at))
-        self._crowd.add(message.payload)
-
-    def _count(self, part: str) -> int:
-        return sum(waiting[1] == part for waiting in self._messages)
-
-    def _drop(self, n: int) -> None:
-        message = self._messages[n][0]
-        del self._messages[n]
-        self._crowd.add(message.payload, -1)
-        self.broker.ack(message)
 
     def _shed(self, message: Incoming) -> None:
         """It sends more than it may, for long, and would take the room of all others at the broker.
@@ -211,8 +159,7 @@ class Talk:
         """
         log.warning("%s sends too much: it is made to begin anew", self.robot.spec.id)
         self.broker.ack(message)
-        while self._messages:
-            self._drop(0)
+        self._messages.clear()
         if self.link is not None:
             self.links.remove(self.link)
         self._forget()
@@ -236,8 +183,7 @@ class Talk:
         if now < self._rests_until or not self._rate.take(now):
             self._rest(max(self._rests_until - now, 1 / self._rate.per_s))
             return
-        message, part, at = self._messages.popleft()
-        self._crowd.add(message.payload, -1)
+        message, part, at = self._messages.take()
         receipt = Receipt(partial(self.broker.ack, message)) if message.qos else None
         if len(message.payload) > self._max_bytes:
             effects: Iterable[Effect] = [
@@ -247,7 +193,7 @@ class Talk:
             heard = Heard(part=part, payload=message.payload, at=at, retained=message.retained)
             effects = self._ask("hear", heard, self.wanted)
         self.links.heard.note(
-            self.robot.spec.id, without_tokens(message.payload), at, _made_of(effects), MQTT, part[:40]
+            self.robot.spec.id, without_tokens(message.payload), at, made_of(effects), MQTT, part[:40]
         )
         old = message.retained or (message.qos > 0 and self.broker.catches_up)
         self._carry_out(effects, at, receipt, old, message=(message, part, at))
@@ -341,8 +287,7 @@ class Talk:
         """No session can be opened now: the message is heard again in a moment."""
         self._forget()
         if message is not None:
-            self._messages.appendleft(message)
-            self._crowd.add(message[0].payload)
+            self._messages.put_back(message)
         self._rest(REST_S)
 
     def _turn_away(self, token: str, at: datetime) -> None:
@@ -503,8 +448,7 @@ class Talk:
             self._opening.cancel()
         if self._pause is not None:
             self._pause.cancel()
-        while self._messages:
-            self._drop(0)
+        self._messages.clear()
 
 
 _DO: dict[type[Any], Callable[..., None]] = {
@@ -516,18 +460,3 @@ _DO: dict[type[Any], Callable[..., None]] = {
     contract.Offers: Talk._offers,
     contract.Complaint: Talk._complain,
 }
-
-
-def _made_of(effects: Iterable[Effect]) -> str:
-    """Of one message, for people: what was wrong with it and which words it became; or the answer to it."""
-    effects = list(effects)
-    wrong = next((e for e in effects if type(e) is contract.Complaint), None)
-    said = list(dict.fromkeys(e.type for e in effects if type(e) is contract.Say))[:6]
-    if wrong is None and not said:
-        answer = next((e.payload for e in effects if type(e) is contract.Send), b"")
-        return answer[:500].decode(errors="replace")
-    made: dict[str, Any] = {"words": said} if said else {}
-    if wrong is not None:
-        counts = any(type(e) not in (contract.Complaint, contract.Link, contract.Send) for e in effects)
-        made |= {"verdict": "partly" if counts else "invalid", "field": wrong.field[:60], "reason": wrong.reason[:160]}
-    return json.dumps(made, ensure_ascii=False)
