@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
-from telemetry.gateways.intake import Intake
 
+from telemetry.gateways.intake import Intake
 
 STEPS = 5  # of every mission
 

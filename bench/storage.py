@@ -25,11 +25,10 @@ from bench.pipeline import Drover
 from bench.report import Row, machine, row
 from fleet.models import Command
 from telemetry import frames
-from telemetry.models import ProcessedMessage, Watermark
+from telemetry.gateways.intake import Intake
 from telemetry.keeping.tidying import MESSAGES, Tidying
 from telemetry.models import ProcessedMessage, Watermark
 from telemetry.worker.loop import Worker
-from telemetry.gateways.intake import Intake
 
 TOP = 6  # tables that have a line of their own
 LATER = timedelta(days=400)  # everything that has an age is old by then

@@ -82,6 +82,7 @@ def main(name: str, share: int) -> None:
     from django.db.backends.signals import connection_created
 
     from telemetry import clocks
+    from telemetry.worker import batch
     from telemetry.worker.loop import Worker
     from telemetry.worker.process import prepare, settle
 

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
+
 def microseconds(at: datetime) -> int:
     """Since 1970, as entries carry it."""
     return (at - _EPOCH) // _MICROSECOND

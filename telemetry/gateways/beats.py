@@ -6,8 +6,8 @@ import logging
 import redis.asyncio
 from redis import RedisError
 
-from telemetry.uncut import uncut
 from telemetry.snapshots import DEAF, GATEWAYS, now_ms
+from telemetry.uncut import uncut
 
 log = logging.getLogger(__name__)
 EVERY_S = 1.0

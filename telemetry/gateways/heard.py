@@ -14,8 +14,8 @@ import msgspec
 import redis.asyncio
 from redis import RedisError
 
-from telemetry.uncut import uncut
 from telemetry.snapshots import milliseconds
+from telemetry.uncut import uncut
 
 log = logging.getLogger(__name__)
 KEPT = 50  # messages of one robot

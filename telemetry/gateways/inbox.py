@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from telemetry.gateways.limits import Bucket, Room, critical_bucket
 from telemetry.gateways.intake import LATE_S, Unavailable
+from telemetry.gateways.limits import Bucket, Room, critical_bucket
 
 WINDOW = 256  # messages of one robot that wait to be stored
 GROUP = 64  # stored at once

@@ -13,9 +13,9 @@ from django.conf import settings
 from redis import RedisError
 
 from telemetry import metrics
-from telemetry.uncut import uncut
 from telemetry.gateways.intake import Intake
 from telemetry.stream import partition_of
+from telemetry.uncut import uncut
 
 log = logging.getLogger(__name__)
 LOSSY_PER_S = 50.0  # a robot that moves says two a second

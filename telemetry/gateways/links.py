@@ -31,16 +31,16 @@ from redis.retry import Retry
 from telemetry import metrics, protocol
 from telemetry.gateways.beats import Beats
 from telemetry.gateways.heard import Heard
+from telemetry.gateways.intake import Backlogged, Intake
 from telemetry.gateways.knocks import Knocks
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket, hello_bucket
 from telemetry.gateways.rows import Asked, OpenCommand, Seen, look
 from telemetry.gateways.tries import Tries
 from telemetry.gateways.vitals import Vitals
-from telemetry.uncut import uncut
 from telemetry.irregular import Duplicates
 from telemetry.one_connection import OneConnection
 from telemetry.snapshots import COMMANDS
-from telemetry.gateways.intake import Backlogged, Intake
+from telemetry.uncut import uncut
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
@@ -156,7 +156,9 @@ class Links:
         self.counts: Counter[str] = Counter()  # bad input by field, and other things worth counting
         self.intake = Intake(settings.REDIS_URL)
         self.rows = OneConnection("robot-links")  # robots never wait for pages, nor pages for robots
-        self.direct = OneConnection("robot-stops")  # waits for robots' rows, which must not keep the look at commands waiting
+        self.direct = OneConnection(
+            "robot-stops"
+        )  # waits for robots' rows, which must not keep the look at commands waiting
         self.live = redis.asyncio.from_url(
             settings.LIVE_REDIS_URL, socket_timeout=1.5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 0)
         )

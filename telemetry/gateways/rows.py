@@ -12,6 +12,7 @@ from telemetry.generation import SPAN
 from telemetry.models import Link
 from telemetry.protocol import URGENT
 
+
 class Holder(NamedTuple):
     """Whose token it is, and which credential: it may be revoked later."""
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from datetime import datetime
+
 import redis.asyncio
 from redis import RedisError
 
@@ -15,6 +16,7 @@ log = logging.getLogger(__name__)
 LIMIT = 5000  # messages that wait; the oldest go first
 AT_ONCE = 500  # per round trip; when more wait, what was superseded goes first
 REST_S = 1.0  # after a failure
+
 
 class Vitals:
     """A bounded queue of writes. Lossy: what the live Redis does not take is gone, the newest of a robot last."""

@@ -19,10 +19,11 @@ from missions.models import Mission
 from telemetry import translate
 from telemetry.clocks import Clocks
 from telemetry.failures import Blame, blame
-from telemetry.partitions import hold
-from telemetry.worker.postponed import Postponed
 from telemetry.gateways.intake import LATE_S
+from telemetry.partitions import hold
 from telemetry.stream import Streams, partition_of
+from telemetry.worker.inquiry import Inquiry
+from telemetry.worker.postponed import Postponed
 
 log = logging.getLogger(__name__)
 

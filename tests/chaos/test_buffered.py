@@ -13,8 +13,8 @@ from django.conf import settings
 from fleet.models import Event
 from missions import invariants, locked
 from missions.models import Mission
-from telemetry.models import ProcessedMessage, Watermark
 from telemetry.gateways.intake import Intake
+from telemetry.models import ProcessedMessage, Watermark
 from tests.chaos.machine import is_busy
 from tests.chaos.person import Person
 from tests.chaos.scripted_robots import fleet_of

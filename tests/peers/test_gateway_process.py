@@ -14,8 +14,8 @@ from django.conf import settings
 from fleet.robots import credentials
 from fleet.running.tether import tied
 from telemetry import stream
-from telemetry.one_connection import OneConnection
 from telemetry.models import GatewayPartition, GatewayProcess
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.chaos.conftest import environment  # noqa: F401
 from tests.eventually import eventually, eventually_async

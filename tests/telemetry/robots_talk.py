@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 
 from missions.models import Mission
-from telemetry.worker.loop import Worker
 from telemetry.gateways.intake import Intake
+from telemetry.worker.loop import Worker
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 

@@ -52,7 +52,7 @@ def test_a_passed_deadline_fires_a_second_after_its_time(worker, clock, running)
 
 def test_it_does_not_fire_while_something_older_is_not_applied(worker, clock, running, monkeypatch):
     until(clock, running.step_due_at, 2)
-    monkeypatch.setattr(worker, "limit", 1)
+    monkeypatch.setattr(worker.messages, "limit", 1)
     in_time = running.step_due_at - timedelta(seconds=1)
     say(*(message(P, "robot.fault_cleared", n, data={"code": "E"}) for n in (2, 3, 4)), at=in_time)
     say(message(P, "mission.step_completed", 5, mission=running, step=1, attempt=1), at=in_time)

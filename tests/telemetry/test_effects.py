@@ -11,8 +11,8 @@ from missions import actions, drawing_up
 from missions.facts import Accepted, Due
 from missions.models import Mission
 from telemetry import stream
-from telemetry.models import ProcessedMessage
 from telemetry.gateways.intake import Intake
+from telemetry.models import ProcessedMessage
 from tests.actors import STEPS, SYSTEM, tell
 from tests.telemetry.robots_talk import NOW, message, say, work
 

@@ -12,10 +12,10 @@ from fleet.models import Event, Hold
 from fleet.robots import actions, credentials, stopping
 from telemetry import protocol, snapshots, stream
 from telemetry.gateways import limits, links, ws
-from telemetry.gateways.links import Links
-from telemetry.one_connection import OneConnection
-from telemetry.models import Link, Watermark
 from telemetry.gateways.intake import Intake, Unavailable
+from telemetry.gateways.links import Links
+from telemetry.models import Link, Watermark
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.telemetry.wire import Wire
 

@@ -16,11 +16,11 @@ from telemetry import protocol, snapshots, stream
 from telemetry.gateways import limits, links
 from telemetry.gateways.http import bodies, callers, requests
 from telemetry.gateways.http.callers import Callers
+from telemetry.gateways.intake import Intake, Unavailable
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import send_back
 from telemetry.models import Link, Watermark
 from telemetry.one_connection import OneConnection
-from telemetry.gateways.intake import Intake, Unavailable
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire

@@ -8,8 +8,8 @@ import pytest
 
 from telemetry.gateways import inbox
 from telemetry.gateways.inbox import GROUP, WINDOW, Inbox, Message
-from telemetry.gateways.limits import Room
 from telemetry.gateways.intake import LATE_S, Unavailable
+from telemetry.gateways.limits import Room
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 

@@ -9,7 +9,9 @@ from django.utils import timezone
 from fleet.robots import credentials
 from telemetry import snapshots
 from telemetry.gateways.heard import KEPT, SHOWN, Heard
+from telemetry.gateways.http.callers import Callers
 from telemetry.one_connection import OneConnection
+from telemetry.pages import inspector
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire

@@ -12,10 +12,10 @@ from fleet.ports import irregular as port
 from fleet.robots import credentials
 from telemetry import irregular, stream
 from telemetry.gateways import links
+from telemetry.gateways.intake import Intake
 from telemetry.irregular import Duplicates
 from telemetry.models import Irregularity, ProcessedMessage
 from telemetry.one_connection import OneConnection
-from telemetry.gateways.intake import Intake
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 from tests.telemetry.wire import Wire
@@ -62,7 +62,9 @@ def test_what_a_robot_sends_again_is_counted_and_what_we_read_again_is_not(worke
     say(accepted)
     work(worker, clock)
     assert counted() == {("RB-001", "mission.accepted", "duplicate"): 1}
-    worker.messages.hook = lambda where: (_ for _ in ()).throw(RuntimeError("killed")) if where == "before_ack" else None
+    worker.messages.hook = lambda where: (
+        (_ for _ in ()).throw(RuntimeError("killed")) if where == "before_ack" else None
+    )
     say(message("RB-001", "robot.fault_cleared", 2, data={"code": "E"}))
     worker.step(clock.now, clock.tick)  # committed, and killed before it could acknowledge
     worker.messages.hook = lambda where: None

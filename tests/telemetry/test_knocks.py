@@ -17,8 +17,8 @@ from telemetry import protocol
 from telemetry.gateways import knocks
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.knocks import MANY, ROWS, ROWS_OF_ADDRESS, Knocks, Stranger, name_in, record
-from telemetry.one_connection import OneConnection
 from telemetry.models import Knock
+from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire

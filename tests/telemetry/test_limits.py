@@ -6,12 +6,12 @@ import pytest
 import redis
 
 from fleet.robots import credentials
-from telemetry import protocol, stream
+from telemetry import protocol
 from telemetry.gateways import inbox, limits, ws
 from telemetry.gateways.http.callers import Callers
+from telemetry.gateways.intake import Intake
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
 from telemetry.gateways.links import Links
-from telemetry.gateways.intake import Intake
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire

@@ -18,10 +18,10 @@ from missions import actions as mission_actions
 from missions.ledger import Ledger
 from telemetry import protocol, stream
 from telemetry.gateways import links
+from telemetry.gateways.intake import Intake, Unavailable
 from telemetry.gateways.links import RETRY_S, Link, Links
 from telemetry.gateways.rows import Asked, OpenCommand, look, open_session, send_back
 from telemetry.one_connection import OneConnection
-from telemetry.gateways.intake import Intake, Unavailable
 from tests.actors import SYSTEM
 from tests.telemetry.wire import Wire
 

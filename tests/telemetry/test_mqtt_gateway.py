@@ -17,13 +17,15 @@ from telemetry import protocol, snapshots, stream
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Say
 from telemetry.gateways import limits, rows
+from telemetry.gateways.intake import Unavailable
+from telemetry.gateways.links import SILENT_S
 from telemetry.gateways.mqtt import talk as talks
 from telemetry.gateways.mqtt import waiting, words
+from telemetry.gateways.mqtt.broker import Away
 from telemetry.gateways.mqtt.shown import without_tokens
-from telemetry.gateways.links import SILENT_S
-from telemetry.one_connection import OneConnection
 from telemetry.models import Knock, Link
-from telemetry.gateways.intake import Unavailable
+from telemetry.one_connection import OneConnection
+from telemetry.pages import inspector
 from tests.actors import SYSTEM, online
 from tests.telemetry.fake_broker import on_stage
 
@@ -344,7 +346,7 @@ async def test_a_token_that_is_not_valid_is_answered_and_ends_the_link_that_ther
 
 async def test_who_begins_again_and_again_has_to_wait_and_is_let_in_later(stage, monkeypatch, ask):
     monkeypatch.setattr(limits, "HELLOS", 3.0)
-    monkeypatch.setattr(driven, "REST_S", 0.01)
+    monkeypatch.setattr(talks, "REST_S", 0.01)
     stage.gateway.links.clock = lambda: 100.0
     for _ in range(5):
         stage.tell(["begin"])

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from telemetry.gateways.intake import Unavailable
 from telemetry.gateways.limits import Bucket, Room
 from telemetry.gateways.mqtt import words
 from telemetry.gateways.mqtt.words import Words
-from telemetry.gateways.intake import Unavailable
 
 
 class Said(SimpleNamespace):

@@ -12,8 +12,9 @@ from telemetry import protocol, stream, translate
 from telemetry.failures import Blame, blame
 from telemetry.models import FailedTry, ProcessedMessage
 from telemetry.partitions import Lost
-from telemetry.worker.poison import TRIES
+from telemetry.worker import batch
 from telemetry.worker.messages import RACES
+from telemetry.worker.poison import TRIES
 from tests.telemetry.robots_talk import message, say, whole_life, work
 
 

@@ -7,9 +7,10 @@ from django.utils import timezone
 from fleet.models import Command, CommandState, Event, Robot
 from missions.models import DeadLetter, Mission
 from telemetry import partitions, stream, translate
+from telemetry.frames import delivered
 from telemetry.gateways.rows import open_session
 from telemetry.models import Link, Partition, ProcessedMessage, WorkerProcess
-from telemetry.frames import delivered
+from telemetry.worker import batch
 from telemetry.worker.loop import GRACE_S, Worker
 from telemetry.worker.messages import BATCH_LEAST, BATCH_S
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work

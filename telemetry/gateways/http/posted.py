@@ -19,11 +19,11 @@ from telemetry.gateways import direct
 from telemetry.gateways.http.bodies import Problem
 from telemetry.gateways.http.callers import Caller, Callers
 from telemetry.gateways.http.polling import PolledLink
+from telemetry.gateways.intake import LATE_S, Backlogged, Unavailable
 from telemetry.gateways.limits import too_much
 from telemetry.gateways.rows import sent_commands
 from telemetry.protocol import Ack, Bad, Hello, Up
 from telemetry.snapshots import Put
-from telemetry.gateways.intake import LATE_S, Backlogged, Unavailable
 
 log = logging.getLogger(__name__)
 GROUP = 200  # stored at once: one round trip of the intake

@@ -27,14 +27,14 @@ from telemetry.gateways import rows
 from telemetry.gateways.links import Links
 from telemetry.gateways.mqtt import asking, enrolled
 from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
+from telemetry.gateways.mqtt.enrolled import Enrolled, Robot
+from telemetry.gateways.mqtt.sharing import Clash, Share
 from telemetry.gateways.mqtt.talk import MQTT, Talk
 from telemetry.gateways.mqtt.waiting import Crowd
-from telemetry.gateways.mqtt.enrolled import Enrolled, Robot
-from telemetry.gateways.links import Links
-from telemetry.gateways.rows import Asked, Seen
-from telemetry.gateways.mqtt.sharing import Clash, Share
 from telemetry.gateways.mqtt.wanted import wanted
+from telemetry.gateways.rows import Asked, Seen
 from telemetry.one_connection import OneConnection
+from telemetry.watching.causes import CAUSES, words
 
 log = logging.getLogger(__name__)
 TEND_S = 0.5

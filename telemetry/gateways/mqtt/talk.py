@@ -20,12 +20,12 @@ from django.utils import timezone
 from telemetry import frames, metrics, protocol, snapshots
 from telemetry.drivers import contract
 from telemetry.drivers.contract import Effect, Heard, Wanted
-from telemetry.gateways.mqtt import asking
 from telemetry.gateways import direct, rows
 from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.limits import Bucket, too_much
 from telemetry.gateways.links import SILENT_S, Link, Links
-from telemetry.gateways.rows import Asked
+from telemetry.gateways.mqtt import asking
+from telemetry.gateways.mqtt.broker import Incoming
 from telemetry.gateways.mqtt.enrolled import Robot
 from telemetry.gateways.mqtt.shown import made_of, without_tokens
 from telemetry.gateways.mqtt.soundness import kept, sound

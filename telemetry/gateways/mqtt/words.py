@@ -14,8 +14,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from telemetry.gateways.limits import Bucket, Room
 from telemetry.gateways.intake import LATE_S, Unavailable
+from telemetry.gateways.limits import Bucket, Room
 
 log = logging.getLogger(__name__)
 WINDOW = 256  # words of one robot that wait

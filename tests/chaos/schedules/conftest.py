@@ -8,8 +8,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from telemetry import snapshots
-from telemetry.worker import loop as worker
 from telemetry.gateways.intake import Intake
+from telemetry.worker import loop as worker
 from tests.chaos.schedules.world import World
 
 EVERY = {"TEND_S": 3, "QUEUE_S": 2, "SWEEP_S": 2, "LOOK_S": 2}  # seconds between looks: nobody waits here

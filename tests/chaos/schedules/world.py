@@ -23,10 +23,10 @@ from fleet.robots import credentials
 from missions import drawing_up
 from missions.models import FINAL, RUNNING, Mission
 from telemetry import frames, protocol, snapshots
+from telemetry.gateways.intake import Intake
 from telemetry.gateways.links import Link
 from telemetry.gateways.rows import look, open_session
 from telemetry.worker.loop import Worker
-from telemetry.gateways.intake import Intake
 from tests.actors import SYSTEM, online
 from tests.chaos.schedules.robot import Lot, Robot
 from tests.model.oracle import Asked
