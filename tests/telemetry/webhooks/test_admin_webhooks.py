@@ -49,7 +49,7 @@ def test_made_in_a_form_with_its_secret_shown_once(admin, db):
     assert "Nothing yet" in again
     assert "hook.example.org is told of mission.*, robot.faulted" in again, "its history"
     admin.post(f"{LIST}add/", form | {"name": "All", "kinds": ["*"]})
-    assert re.search(r'<td class="field-what"[^>]*>everything</td>', page(admin, LIST))
+    assert re.search(r'<td [^>]*class="field-what">everything</td>', page(admin, LIST))
     assert "hook.example.org is told of everything" in page(
         admin, f"{LIST}{Webhook.objects.get(name='All').pk}/change/"
     )
