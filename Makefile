@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 WAITING := tests/browser tests/run  # real processes, which wait now and then: four files at a time keep two cores busy
 SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
-PROVEN := $(addprefix tests/chaos/test_,buffered.py storm.py flood.py followers_away.py disk_full_is_named.py)  # on demand
+PROVEN := $(addprefix tests/chaos/test_,buffered.py storm.py flood.py followers_away.py disk_full_is_named.py) \
+  tests/peers/test_two_hundred_robots.py  # on demand
 FOREIGN := tests/peers  # robots that others wrote
 KILLED := tests/chaos tests/bench  # what is killed, or measured for its shape
 SLOW := $(FOREIGN) $(WAITING) $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(PROVEN))
@@ -41,7 +42,7 @@ soak: $(VENV)/dev.stamp  ## chaos for an hour: SEED, COUNT and MINUTES say which
 	@mkdir -p var
 	@$(PY) -m tests.chaos.soak --seed $(or $(SEED),1) --count $(or $(COUNT),500) --minutes $(or $(MINUTES),0) --log var/soak.log
 
-prove: $(VENV)/dev.stamp  ## what takes its time: floods, storms, 10,000 buffered messages, a day away, full disks, and known defects
+prove: $(VENV)/dev.stamp  ## what takes its time: floods, storms, two hundred robots, 10,000 buffered messages, a day away, full disks, and known defects
 	@$(PY) -m pytest -q -s $(PROVEN)
 	@$(MAKE) sabotage
 

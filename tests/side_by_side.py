@@ -14,7 +14,6 @@ TOGETHER = ("tests/browser/first_day/",)  # all on one copy
 FIRST = (
     "tests/chaos/test_schedules.py",
     "tests/browser/first_day/",
-    "tests/peers/test_two_hundred_robots.py",
     "tests/peers/test_foreign_robots.py",
     "tests/run/test_restore_drill.py",
     "tests/run/test_ending.py",

@@ -39,7 +39,7 @@ def test_the_stop_bench_runs_and_has_its_shape(tmp_path):
         environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, settings.BASE_DIR / "manage.py", "bench", "stop", "--quick", "--json"],
-        env=environment, capture_output=True, text=True, timeout=180,
+        env=environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr  # whether a figure is met is not this test's matter
     assert done.stdout, done.stderr
@@ -57,7 +57,7 @@ def test_the_pipeline_bench_runs_and_has_its_shape(tmp_path):
         environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, settings.BASE_DIR / "manage.py", "bench", "pipeline", "--quick", "--json"],
-        env=environment, capture_output=True, text=True, timeout=120,
+        env=environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr  # whether a figure is met is not this test's matter
     assert done.stdout, done.stderr
@@ -79,7 +79,7 @@ def test_the_storage_bench_runs_and_has_its_shape(tmp_path):
         environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, settings.BASE_DIR / "manage.py", "bench", "storage", "--quick", "--json"],
-        env=environment, capture_output=True, text=True, timeout=180,
+        env=environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     values = {row["figure"]: row["value"] for row in json.loads(done.stdout)["rows"]}

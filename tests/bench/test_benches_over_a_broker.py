@@ -20,7 +20,7 @@ def bench(name: str, folder) -> "subprocess.CompletedProcess[str]":
         environment.pop(variable, None)
     return subprocess.run(
         [sys.executable, settings.BASE_DIR / "manage.py", "bench", name, "--quick", "--json"],
-        env=environment, capture_output=True, text=True, timeout=180,
+        env=environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 
