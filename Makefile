@@ -10,7 +10,7 @@ PY := $(BIN)/python
 WAITING := tests/browser tests/run  # real processes, which wait now and then: four files at a time keep two cores busy
 SEEDED := tests/chaos/schedules  # hundreds of schedules whose time is an argument
 PROVEN := $(addprefix tests/chaos/test_,buffered.py storm.py flood.py followers_away.py disk_full_is_named.py) \
-  tests/peers/test_two_hundred_robots.py  # on demand
+  tests/peers/test_two_hundred_robots.py tests/bench/test_benches_over_a_broker.py  # on demand
 FOREIGN := tests/peers  # robots that others wrote
 KILLED := tests/chaos tests/bench  # what is killed, or measured for its shape
 SLOW := $(FOREIGN) $(WAITING) $(KILLED) $(patsubst %,--ignore %,$(SEEDED) $(PROVEN))

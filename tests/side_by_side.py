@@ -27,7 +27,6 @@ FIRST = (
     "tests/chaos/test_disk_full.py",
     "tests/peers/test_gateway_fleet.py",
     "tests/peers/test_gateway_broker.py",
-    "tests/bench/test_benches_over_a_broker.py",
 )
 
 
