@@ -29,6 +29,10 @@ _USUAL = (  # lines of every start and stop that tell nothing
     "LOG:  listening on",
     "LOG:  aborting any active",
     "LOG:  shutting down",
+    "LOG:  database system was shut down at",
+    "LOG:  database system is ready",
+    "LOG:  received fast shutdown",
+    "LOG:  database system is shut down",
     "FATAL:  the database system is ",  # starting up, shutting down: our own probes
     "DETAIL:  Consistent recovery state has not",
 )
@@ -137,7 +141,6 @@ class Postgres:
             ready=self._answers,
             ready_within_s=RECOVERY_S,
             stop_signal=signal.SIGINT,  # fast: ends sessions, then writes everything down
-            stop_within_s=2.0,
             user=self.user,
             cwd="/",
             hush=_USUAL,
@@ -190,9 +193,7 @@ def valkey(name: str, var: Path, *, durable: bool) -> tuple[str, Program]:
             await client.aclose()
 
     usual = ("Memory overcommit must be enabled", "scheduling shutdown", "is now ready to exit")
-    program = Program(
-        name, argv, tier=STORE_TIER, ready=ready, ready_within_s=RECOVERY_S, stop_within_s=2.0, hush=usual
-    )
+    program = Program(name, argv, tier=STORE_TIER, ready=ready, ready_within_s=RECOVERY_S, hush=usual)
     return url, program
 
 

@@ -47,7 +47,7 @@ class Program:
     ready_within_s: float = 60.0  # then it counts as hung and is ended
     vital: bool = True
     stop_signal: signal.Signals = signal.SIGTERM
-    stop_within_s: float = 1.0
+    stop_within_s: float = 2.0  # two steps of that, and the whole ends within 5 s
     user: str | None = None
     cwd: str | None = None
     quiet: bool = False

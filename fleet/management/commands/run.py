@@ -129,15 +129,14 @@ class Site:
             "web", [sys.executable, "-m", "daphne", "--fd", str(fd), "-v", "0", "fleet.asgi:application"],
             tier=WEB_TIER, ready=self._web_answers, pass_fds=[fd], cwd=str(settings.BASE_DIR),
         )  # fmt: skip
-        worker = Program("worker", [*MANAGE, "worker"], tier=WORK_TIER, ready=self._worker_works, stop_within_s=1.5)
+        worker = Program("worker", [*MANAGE, "worker"], tier=WORK_TIER, ready=self._worker_works)
         ours = ("foreign_robots",) if self.foreign_robots else ("robots", "--count", str(settings.ROBOTS))
         robots = Program(
             "robots", [*MANAGE, *ours, "--speed-up", str(settings.SPEED_UP)], tier=WORK_TIER, vital=False,
-            stop_within_s=1.5,
         )  # fmt: skip
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
-        followers = Program("followers", [*MANAGE, "followers"], tier=WORK_TIER, vital=False, stop_within_s=1.5)
-        gateway = Program("gateway", [*MANAGE, "gateway"], tier=WORK_TIER, vital=False, stop_within_s=1.5)
+        followers = Program("followers", [*MANAGE, "followers"], tier=WORK_TIER, vital=False)
+        gateway = Program("gateway", [*MANAGE, "gateway"], tier=WORK_TIER, vital=False)
         up = [supervisor.start(web), supervisor.start(worker)]
         if supervisor.env.get("MQTT_URL"):
             up.append(supervisor.start(gateway))
