@@ -28,8 +28,13 @@ def part(copy: Copy, name: str) -> int:
     return copy.pid(*PARTS[name])
 
 
+def there(copy: Copy, name: str) -> int:
+    """A part, as soon as it is one process: it may be starting, and looks like its parent until then."""
+    return eventually(lambda: part(copy, name), what=name)
+
+
 def test_parts_and_robots_are_processes_of_their_own(running):
-    pids = {name: part(running, name) for name in PARTS}
+    pids = {name: there(running, name) for name in PARTS}
     robots = eventually(lambda: _robots(running, 2), what="two robots' processes")
     assert len({*pids.values(), *robots}) == len(PARTS) + 2
 
@@ -56,7 +61,7 @@ def test_status_and_invariants_find_the_running_copy_from_another_terminal(runni
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_that_is_killed_is_started_again(running, name):
-    old = part(running, name)
+    old = there(running, name)
     os.kill(old, signal.SIGKILL)
 
     def again() -> int:
