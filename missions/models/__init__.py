@@ -5,7 +5,7 @@ Only `fleet.commit` writes Mission, Step, Dependency, Template and LetterDecisio
 
 from missions.models.letters import REASON_GROUP, UNDECIDED, DeadLetter, Direction, LetterDecision, LetterState
 from missions.models.mission import AbortReason, Dependency, Mission, OriginKind, RetryFor
-from missions.models.states import FINAL, OPEN, OPEN_SQL, QUEUED, QUEUED_SQL, RUNNING, RUNNING_SQL, State
+from missions.models.states import FINAL, OPEN, OPEN_SQL, QUEUED, QUEUED_SQL, RUNNING, RUNNING_SQL, WAITING_SQL, State
 from missions.models.steps import Outcome, Step, Then
 from missions.models.templates import Importance, Template
 
@@ -19,6 +19,7 @@ __all__ = [
     "RUNNING",
     "RUNNING_SQL",
     "UNDECIDED",
+    "WAITING_SQL",
     "AbortReason",
     "DeadLetter",
     "Dependency",

@@ -19,4 +19,7 @@ QUEUED = Q(state=State.PENDING, queued_at__isnull=False, dispatched_at=None)
 # the same as SQL over a row of that name, for statements that are written by hand
 OPEN_SQL = "{0}.state IN (" + ", ".join(f"'{state}'" for state in OPEN) + ")"
 RUNNING_SQL = "{0}.dispatched_at IS NOT NULL AND " + OPEN_SQL
-QUEUED_SQL = "{0}.state = '" + str(State.PENDING) + "' AND {0}.queued_at IS NOT NULL AND {0}.dispatched_at IS NULL"
+WAITING_SQL = (
+    "{0}.state = '" + str(State.PENDING) + "' AND {0}.dispatched_at IS NULL"
+)  # queued, or not asked to run yet
+QUEUED_SQL = WAITING_SQL + " AND {0}.queued_at IS NOT NULL"

@@ -8,7 +8,7 @@ import msgspec
 from django.db import connection
 
 from fleet.robots.abilities import ABLE_SQL, NEEDED_SQL
-from missions.models import OPEN_SQL, QUEUED_SQL, RUNNING_SQL, State
+from missions.models import OPEN_SQL, QUEUED_SQL, RUNNING_SQL, WAITING_SQL, State
 
 LONG = 300  # characters of a text that a card can ever show
 
@@ -157,7 +157,7 @@ SELECT 'mission', jsonb_build_object(
   'steps', (SELECT count(*) FROM missions_step n WHERE n.mission_id = m.id), 'command', s.command, 'params', s.params,
   'robot', r.id, 'robot_name', r.name, 'robot_presence', r.presence, 'robot_presence_since', r.presence_since,
   'robot_retired', r.retired_at IS NOT NULL,
-  'waits', CASE WHEN m.state = 'pending' AND m.dispatched_at IS NULL THEN jsonb_build_object(
+  'waits', CASE WHEN {WAITING_SQL.format("m")} THEN jsonb_build_object(
     'commands', COALESCE((SELECT jsonb_agg(DISTINCT {NEEDED_SQL}) FROM missions_step n WHERE n.mission_id = m.id), '[]'),
     'important', m.importance = 'important', 'unapproved', m.needs_approval AND m.approved_at IS NULL,
     'not_before', CASE WHEN m.not_before > now() THEN m.not_before END,
@@ -192,7 +192,7 @@ WHERE """
 _ALL = f"{_ROBOTS} UNION ALL {_MISSIONS} {OPEN_SQL.format('m')}"
 # a robot that changes also changes why its waiting missions wait
 _SOME = f"""{_ROBOTS} AND r.id = ANY(%(robots)s) UNION ALL {_MISSIONS} m.id = ANY(%(missions)s::uuid[])
-  OR (m.robot_id = ANY(%(robots)s) AND m.state = 'pending' AND m.dispatched_at IS NULL)"""
+  OR (m.robot_id = ANY(%(robots)s) AND {WAITING_SQL.format("m")})"""
 
 _VERSIONS = f"""
 SELECT 'robot', id, version FROM fleet_robot WHERE retired_at IS NULL
