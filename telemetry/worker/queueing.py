@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from fleet.history import Origin
 from missions import charging, facts, handing_over
 from missions.ledger import Ledger
-from missions.models import OPEN, Dependency, State
+from missions.models import OPEN_SQL, QUEUED_SQL, RUNNING_SQL, Dependency, State
 from missions.queue.choosing import Decision
 from missions.queue.dispatching import carry_out, decisions
 from telemetry.failures import Blame, blame
@@ -27,23 +27,19 @@ from telemetry.translate import ABOUT_STOPS
 log = logging.getLogger(__name__)
 
 LOOK_S = 5.0  # everything is looked at anew, whether or not a row changed: batteries, places and brands do too
-LONG_S = (
-    0.2  # of this thread's own time: with thousands of robots a look takes longer, and rests twice as long after it
-)
+LONG_S = 0.2  # of this thread's own time: with thousands of robots a look takes longer, and rests twice as long after
 SKIP_S = 30.0  # what raised is left alone this long
 
 # Anything that can let a mission go changes one of these. Robots and open missions are rows of an index or few pages.
 _STAND = f"""
 SELECT
-  (SELECT count(*) FROM missions_mission WHERE state = 'pending' AND queued_at IS NOT NULL AND dispatched_at IS NULL
-    AND (not_before IS NULL OR not_before <= %s)),
+  (SELECT count(*) FROM missions_mission m WHERE {QUEUED_SQL.format("m")} AND (m.not_before IS NULL OR m.not_before <= %s)),
   (SELECT sum(version) FROM fleet_robot WHERE retired_at IS NULL),
-  (SELECT count(*) FROM missions_mission WHERE state IN ({", ".join(f"'{state}'" for state in OPEN)})),
-  (SELECT sum(version) FROM missions_mission WHERE state IN ({", ".join(f"'{state}'" for state in OPEN)}))"""
+  (SELECT count(*) FROM missions_mission m WHERE {OPEN_SQL.format("m")}),
+  (SELECT sum(version) FROM missions_mission m WHERE {OPEN_SQL.format("m")})"""
 
-_OPEN = ", ".join(f"'{state}'" for state in OPEN)
 _HEARD = f"""
-SELECT m.robot_id FROM missions_mission m WHERE m.dispatched_at IS NOT NULL AND m.state IN ({_OPEN})
+SELECT m.robot_id FROM missions_mission m WHERE {RUNNING_SQL.format("m")}
   AND (m.held_at IS NULL) = EXISTS (
     SELECT 1 FROM fleet_hold h WHERE h.robot_id = m.robot_id AND h.kind = 'stopped' AND h.released_at IS NULL)"""
 
