@@ -17,6 +17,7 @@ from django.db.models import CharField, F, Q, QuerySet, Value
 from django.db.models.functions import Cast, Concat
 from django.utils import timezone
 
+from fleet.audit import words
 from fleet.columns import END_OF_TIME
 from fleet.history import AGGREGATES, KINDS
 from fleet.models import Event, Site
@@ -217,7 +218,7 @@ CONDITIONS = {
     "mission": _mission,
     "site": lambda question, value: Q(site_id=value.pk),
     "reason": _reason,
-    "text": lambda question, value: Q(data__icontains=value),
+    "text": lambda question, value: words.having(value),
     "trace": _trace,
 }
 

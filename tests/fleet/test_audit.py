@@ -11,7 +11,7 @@ from django.utils import timezone
 from fleet import triggers
 from fleet.audit import one_event as audit_event
 from fleet.audit import questions as audit
-from fleet.history import KINDS, Origin, by_user
+from fleet.history import KINDS, Origin, by_user, sentence
 from fleet.models import Event
 from fleet.robots import actions as robots
 from fleet.robots import facts as words
@@ -88,6 +88,19 @@ def test_by_words_trace_cause_and_period(aborted, auditor):
     assert "mission.stop_requested" in asked(auditor, period="today")
     assert "mission.stop_requested" not in asked(auditor, period="yesterday")
     assert asked(auditor, end="2020-01-01T00:00:00") == []
+
+
+def test_words_are_those_that_people_read(aborted, robot, auditor):
+    """They stand in the data, in the kind's own text, or behind a code."""
+    for event in Event.objects.all():
+        said = sentence(event)
+        found = audit.Question({"text": said}, auditor).events()
+        assert event in found, f"{event.kind} is not found by its own words: {said}"
+    assert asked(auditor, text="aborted: person") == ["mission.aborted"]
+    assert asked(auditor, text="by a person  Cancelled") == ["mission.aborted", "mission.stop_requested"]
+    assert asked(auditor, text="accepted by the robot") == ["mission.started"]
+    assert asked(auditor, text="taken as accepted") == []
+    assert asked(auditor, text="not confirmed") == []
 
 
 def test_by_site(aborted, other_site, auditor):
