@@ -58,5 +58,12 @@ def blame(error: Exception) -> Blame:
     return Blame.MESSAGE
 
 
+def store_of(error: Exception) -> str:
+    """Which store raised this, in the words of telemetry/watching/causes.py. A worker's own Redis is the durable one:
+    what it asks of the live one may fail in silence.
+    """
+    return "the durable Redis" if isinstance(error, RedisError) else "PostgreSQL"
+
+
 def _diag(error: DatabaseError, field: str) -> str:
     return getattr(getattr(error.__cause__, "diag", None), field, None) or ""

@@ -17,7 +17,7 @@ from fleet.alerts.actions import raise_alert
 from fleet.models import Robot, Severity
 from telemetry import clocks, metrics
 from telemetry.clocks import Clocks
-from telemetry.failures import Blame, blame
+from telemetry.failures import Blame, blame, store_of
 from telemetry.gateways.rows import send_back
 from telemetry.out.relay import Relay
 from telemetry.partitions import TEND_S, Partitions
@@ -116,7 +116,7 @@ class Worker:
                 self._stops(now, tick)
             return False
         if self._failures:
-            log.info("stores are back")
+            log.info("the worker goes on")
             self._failures = 0
         self.pause_s = 0.0 if self.fences else TEND_S / 2
         return found
@@ -220,8 +220,10 @@ class Worker:
         if fault in (Blame.LOST, Blame.RACE):
             log.warning("%s: %s", fault.value, error)
             return
-        if not self._failures:
-            log.error("a store does not answer, will try again: %s", error, exc_info=fault is not Blame.OUTAGE)
+        if not self._failures and fault is Blame.OUTAGE:
+            log.error("%s does not answer, or refuses; will try again: %s", store_of(error), error)
+        elif not self._failures:
+            log.error("a step of the worker raised, will try again: %s", error, exc_info=True)
         metrics.STORE_FAILURES.inc()
         reconnect()
         self.pause_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]

@@ -224,8 +224,8 @@ def test_a_planned_restart_hands_over_without_a_gap(site, brand, start_worker, c
     ("where", "says"),
     [
         ("before_apply", "has a newer owner than fence"),
-        ("before_decide", "a store does not answer"),
-        ("before_commit", "a store does not answer"),
+        ("before_decide", "PostgreSQL does not answer, or refuses"),
+        ("before_commit", "PostgreSQL does not answer, or refuses"),
     ],
 )
 def test_a_worker_frozen_between_read_and_commit_writes_nothing_when_it_wakes_up(

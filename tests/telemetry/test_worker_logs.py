@@ -4,10 +4,14 @@ import json
 import logging
 
 import pytest
+from django.db import OperationalError
+from django.utils import timezone
+from redis.exceptions import ConnectionError as RedisIsAway
 
 from fleet import logs
 from fleet.models import Event
 from telemetry import translate
+from telemetry.worker import loop
 from tests.telemetry.robots_talk import message, say, work
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -45,3 +49,25 @@ def test_what_is_logged_while_a_message_is_applied_has_the_trace_of_its_events(
     (line,) = [line for line in lines() if line["message"] == "now"]
     event = Event.objects.get(kind="mission.started")
     assert (line["msg_id"], line["trace_id"]) == (said["msg_id"], event.trace_id)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (RedisIsAway("refused"), "the durable Redis does not answer, or refuses; will try again: refused"),
+        (OperationalError("refused"), "PostgreSQL does not answer, or refuses; will try again: refused"),
+        (KeyError("place"), "a step of the worker raised, will try again: 'place'"),
+    ],
+)
+def test_the_store_that_is_away_is_named_once_and_a_mistake_of_ours_is_called_one(error, says, monkeypatch, caplog):
+    def work(*_):
+        raise error
+
+    monkeypatch.setattr(loop, "reconnect", lambda: None)
+    worker = loop.Worker(name="w")
+    monkeypatch.setattr(worker, "_work", work)
+    for tick in range(3):
+        worker.step(timezone.now(), float(tick))
+    worker.streams.close()
+    assert [r.getMessage() for r in caplog.records if r.name == loop.__name__] == [says]
+    assert ("Traceback" in caplog.text) == isinstance(error, KeyError)
