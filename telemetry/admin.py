@@ -85,8 +85,7 @@ class KnockAdmin(ReadOnlyAdmin):
 
     @admin.display(description="presented", ordering="why")
     def presented(self, knock: Knock) -> str:
-        why = Knock.WHY.get(knock.why, knock.why)
-        return f"{why}: {drivers.named(knock.driver).label}" if knock.driver else why
+        return f"{knock.showed}: {drivers.named(knock.driver).label}" if knock.driver else knock.showed
 
     @admin.display(description="times", ordering="count")
     def times(self, knock: Knock) -> int:
@@ -107,9 +106,11 @@ class KnockAdmin(ReadOnlyAdmin):
     @admin.display(description="")
     def next_step(self, knock: Any) -> SafeString | str:
         if knock.is_seen:
+            retired = knock.why == "retired"
             return format_html(
-                '<a class="btn small" href="{}">Connect it</a>',
-                reverse("admin:fleet_robot_connect", args=[quote(knock.robot_id)]),
+                '<a class="btn small" href="{}">{}</a>',
+                reverse(f"admin:fleet_robot_{'change' if retired else 'connect'}", args=[quote(knock.robot_id)]),
+                "Put it back in service" if retired else "Connect it",
             )
         if not knock.robot or knock.is_robot or not knock.may_enrol or NOT_WHOLE & set(knock.robot):
             return ""

@@ -165,3 +165,10 @@ class Knock(models.Model):
 
     def __str__(self) -> str:
         return f"{self.robot or 'somebody'} from {self.address}" if self.address else self.robot or "somebody"
+
+    @property
+    def showed(self) -> str:
+        """What it presented, in words."""
+        if self.driver and self.why == "retired":  # over the broker a name is all that it shows
+            return f"{self.WHY['broker']}, as a retired robot"
+        return self.WHY.get(self.why, self.why)

@@ -7,7 +7,7 @@ address (the rest is counted in one row of its own), and of all rows the oldest 
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from fleet.models import MAX_ADDRESS, ROBOT_ID, RobotCredential
+from fleet.models import MAX_ADDRESS, ROBOT_ID, Robot, RobotCredential
 from fleet.robots.credentials import digest_of
 from telemetry.models import Knock
 from telemetry.one_connection import OneConnection
@@ -117,22 +117,33 @@ def record(knocks: Iterable[tuple[Stranger, int, datetime]]) -> None:
         c.digest: c
         for c in RobotCredential.objects.filter(digest__in={k.digest for k, _, _ in knocks} - {""}).select_related("robot")
     }  # fmt: skip
+    retired = _retired({k.driver for k, _, _ in knocks} - {""})
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         for stranger, count, at in knocks:
-            _count(*_judged(stranger, known.get(stranger.digest)), stranger, count, at)
+            _count(*_judged(stranger, known.get(stranger.digest), retired), stranger, count, at)
         newest = Knock.objects.order_by("-last_at").values("pk")[:ROWS]
         Knock.objects.exclude(pk__in=list(newest.values_list("pk", flat=True))).delete()
         Knock.objects.filter(last_at__lt=timezone.now() - FORGET).delete()
 
 
-def _judged(stranger: Stranger, credential: RobotCredential | None) -> tuple[str, str]:
+def _retired(drivers: Iterable[str]) -> set[tuple[str, str]]:
+    """(driver, address) of robots that a gateway passes over because they are out of service."""
+    robots = (
+        Robot.objects.filter(brand__driver__in=drivers).exclude(retired_at=None) if drivers else Robot.objects.none()
+    )
+    return {(driver, address or pk) for driver, address, pk in robots.values_list("brand__driver", "address", "pk")}
+
+
+def _judged(
+    stranger: Stranger, credential: RobotCredential | None, retired: Container[tuple[str, str]]
+) -> tuple[str, str]:
     """Robot and reason."""
     if credential is not None:
         return credential.robot_id, "retired" if credential.robot.retired_at else "revoked"
     if stranger.driver:
-        return stranger.robot, "broker"
+        return stranger.robot, "retired" if (stranger.driver, stranger.robot) in retired else "broker"
     return stranger.robot, "unknown" if stranger.digest else "none"
 
 

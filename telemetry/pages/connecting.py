@@ -37,7 +37,7 @@ def standing(robot: Robot, now: datetime) -> Standing:
         return Standing("info", f"It has spoken, {ago(last, now)}.", "In a moment it counts as online.")
     knock = Knock.objects.filter(robot=robot.pk, last_at__gte=now - RECENT).first()
     if knock is not None and (last is None or knock.last_at > last):
-        says = f"It knocked {ago(knock.last_at, now)} with {Knock.WHY[knock.why]} and was turned away."
+        says = f"It knocked {ago(knock.last_at, now)} with {knock.showed} and was turned away."
         return Standing("bad", says, _ADVICE.get(knock.why, _ADVICE["unknown"]))
     if last is not None or (link is not None and link.opened_at):
         at = last or (link.opened_at if link else None)

@@ -19,6 +19,7 @@ from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.knocks import MANY, ROWS, ROWS_OF_ADDRESS, Knocks, Stranger, name_in, record
 from telemetry.models import Knock
 from telemetry.one_connection import OneConnection
+from telemetry.pages.connecting import standing
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire
@@ -139,11 +140,11 @@ def test_an_empty_list_says_what_will_appear(client, admin_person):
 HOSTILE = "<script>alert(1)</script>/\u202e\x00'\"{{x}}"
 
 
-def on_the_broker(*names):
+def on_the_broker(*names, driver="vda5050"):
     """As the gateway notes them, and as they are stored."""
     noted = Knocks(rows=None)
     for name in names:
-        noted.note("", name, "MQTT", "", driver="vda5050")
+        noted.note("", name, "MQTT", "", driver=driver)
     record([(stranger, *seen) for stranger, seen in noted._noted.items()])
 
 
@@ -231,3 +232,19 @@ def test_whose_words_a_stranger_speaks_is_said(client, admin_person):
     on_the_broker("KIT/0001")
     client.force_login(admin_person)
     assert "its messages, on the broker: VDA 5050" in client.get(LIST).content.decode()
+
+
+def test_a_retired_robot_that_speaks_on_the_broker_is_said_to_be_one(client, admin_person, robot, capsys):
+    """It hears nothing from us: whoever looks for it has to find why."""
+    actions.retire_robot("RB-001", by=SYSTEM)
+    on_the_broker("RB-001", "RB-8", driver="native")
+    client.force_login(admin_person)
+    page = client.get(LIST).content.decode()
+    assert re.search(r'href="/admin/fleet/robot/RB-001/change/">Put it back in service', page.replace("_2D", "-"))
+    assert "its messages, on the broker, as a retired robot" in page
+    call_command("status")
+    said = capsys.readouterr().out
+    assert "RB-001: its messages, on the broker, as a retired robot" in said
+    assert "RB-8: its messages, on the broker, 1 time" in said
+    assert "It knocked" in standing(robot, timezone.now()).says
+    assert standing(robot, timezone.now()).next == "Put the robot back in service first, on its page."

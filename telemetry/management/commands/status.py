@@ -129,10 +129,10 @@ def _knocked(now: datetime) -> Iterable[str]:
     lately = Knock.objects.filter(last_at__gt=now - KNOCKED).order_by("-last_at")
     its = Q(address=OuterRef("robot")) | Q(address="", pk=OuterRef("robot"))
     enrolled = Robot.objects.filter(its, brand__driver=OuterRef("driver"), retired_at=None)
-    lately = lately.exclude(Exists(enrolled), why="broker")  # strangers no more
+    lately = lately.exclude(Exists(enrolled), why__in=("broker", "retired"))  # strangers no more
     return _list(
         lately,
-        lambda k: f"{k}: {Knock.WHY.get(k.why, k.why)}, {_count(k.count, 'time')}, last {_age(k.last_at, now)} ago",
+        lambda k: f"{k}: {k.showed}, {_count(k.count, 'time')}, last {_age(k.last_at, now)} ago",
     )
 
 
