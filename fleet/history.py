@@ -110,7 +110,12 @@ def asked_by(actor_kind: str, actor_id: str, actor_name: str) -> Origin:
     here = logs.about()
     request = here.get(logs.REQUEST) or uuid.uuid4().hex
     trace = here.get("trace_id") or request
-    return Origin(actor_kind, actor_id, actor_name[:MAX_NAME], f"request:{request}", trace)
+    return Origin(actor_kind, actor_id, actor_name[:MAX_NAME], cause_of(here.get(logs.WISH) or request), trace)
+
+
+def cause_of(request: str) -> str:
+    """Of events that follow from this request, or from the wish of a page that may be sent several times."""
+    return f"request:{request}"
 
 
 class Draft(NamedTuple):

@@ -21,7 +21,7 @@ from django.http import HttpRequest, HttpResponse
 
 LONGEST = 2000  # characters of a message
 LONGEST_TRACE = 8000  # of a traceback
-REQUEST, MESSAGE = "request_id", "msg_id"
+REQUEST, MESSAGE, WISH = "request_id", "msg_id", "wish"
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _SECRETS = (
     re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),  # a password in a URL
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def about() -> dict[str, str]:
-    """What this thread or task is working on: trace_id, and request_id or msg_id. Do not change it."""
+    """What this thread or task is working on: trace_id, and request_id or msg_id, or the wish of a page. Do not change it."""
     return _about.get()
 
 

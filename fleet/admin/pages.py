@@ -14,7 +14,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import get_fields_from_path, quote, unquote
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
@@ -22,10 +22,13 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 
+from fleet.admin import once, seen
 from fleet.commit import Conflict
+from fleet.models import Event
 from fleet.people import access
 from fleet.refusals import Refused, in_words, to_field
 
+OUT_OF_DATE = "This page is out of date: look at it again, then repeat."
 FEW = 8  # values of a filter that are read at a glance
 
 
@@ -193,6 +196,7 @@ class PageAdmin(KeptAdmin):
     page_template = ""
     form_template = ""
     buttons: tuple[Button, ...] = ()
+    knows_wishes = False  # its actions know by themselves what was made before (fleet/admin/once.py)
 
     def get_urls(self) -> list[URLPattern]:
         wrap, name = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
@@ -231,16 +235,51 @@ class PageAdmin(KeptAdmin):
             return redirect(self.url("change", row))
         forms = {name: access.narrow(request.user, form) for name, form in self.forms(request, row).items()}
         valid = [form.is_valid() for form in forms.values()]  # all of them, so that every error is shown at once
-        if request.method == "POST" and all(valid):
+        if request.method == "POST":
             try:
-                pk, sentence = self.save_forms(request, row, forms)
+                pk = self._save(request, row, forms) if all(valid) else self._saved_before(request, row)
             except (Refused, Conflict) as error:
                 to_field(forms["form"], error)
-            else:
-                messages.success(request, sentence)
+                pk = None
+            if pk is not None:
                 page = self.page_after(request, added=row is None)
                 return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}", args=[quote(pk)]))
-        return self._render(request, self.form_template, row, {**forms, **self.form_context(request, row, forms)})
+        context = {
+            **forms,
+            "was": seen.of(forms["form"]) if row is not None else "",
+            **self.form_context(request, row, forms),
+        }
+        return self._render(request, self.form_template, row, context)
+
+    def _save(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> Any:
+        """Once, and not over what somebody else has saved meanwhile; the key of the row."""
+
+        def save() -> tuple[Any, str]:
+            if row is not None:
+                once.alone(f"{self.opts.label} {row.pk}")
+                seen.check(
+                    request, forms["form"], self.forms(request, self._found(request, quote(str(row.pk))))["form"]
+                )
+            return self.save_forms(request, row, forms)
+
+        if row is None and self.knows_wishes:
+            pk, sentence = save()
+        else:
+            saved, before = once.carry_out(request, lambda: _together(save))
+            if before is not None:
+                return self._say_again(request, row, before)
+            pk, sentence = saved
+        messages.success(request, sentence)
+        return pk
+
+    def _saved_before(self, request: HttpRequest, row: Any) -> Any:
+        """A second click may find that what it asks for is not possible any more, because the first one has done it."""
+        before = None if row is None and self.knows_wishes else once.came_of(request)
+        return None if before is None else self._say_again(request, row, before)
+
+    def _say_again(self, request: HttpRequest, row: Any, before: Event) -> Any:
+        once.say_again(request, "saved it already")
+        return self.made_by(before) if row is None else row.pk
 
     def history_view(self, request: Any, object_id: str, extra_context: Any = None) -> HttpResponse:
         return redirect(self.url("change", self._found(request, unquote(object_id))) + "#history")
@@ -258,6 +297,10 @@ class PageAdmin(KeptAdmin):
 
     def form_context(self, request: HttpRequest, row: Any, forms: dict[str, Any]) -> dict[str, Any]:
         return {}
+
+    def made_by(self, event: Event) -> Any:
+        """Key of the row that was made with this event."""
+        return self.opts.pk.to_python(event.aggregate.partition(":")[2])  # type: ignore[union-attr]
 
     def page_after(self, request: HttpRequest, added: bool) -> str:
         """Name of the page that a saved form leads to."""
@@ -286,7 +329,13 @@ class PageAdmin(KeptAdmin):
             if not request.user.has_perm(button.permission):
                 raise PermissionDenied
             try:
-                answer = button.run(request, row)
+                if button.once and not self.knows_wishes:
+                    answer, before = once.carry_out(request, lambda: button.run(request, row))
+                    if before is not None:
+                        once.say_again(request, "done it already")
+                        return redirect(self.url("change", row))
+                else:
+                    answer = button.run(request, row)
             except (Refused, Conflict) as error:
                 messages.error(request, in_words(error))
             else:
@@ -323,7 +372,12 @@ def seen_version(request: HttpRequest) -> int:
     try:
         return int(request.POST["version"])
     except (KeyError, ValueError):
-        raise Refused("This page is out of date: look at it again, then repeat.") from None
+        raise Refused(OUT_OF_DATE) from None
+
+
+def _together(save: Callable[[], Any]) -> Any:
+    with transaction.atomic():
+        return save()
 
 
 def _int(text: str) -> int:

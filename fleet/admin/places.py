@@ -1,5 +1,6 @@
 """Places: a list of named poses with filters, and a page per place with what happened to it."""
 
+import json
 from typing import Any
 
 from django import forms
@@ -14,7 +15,7 @@ from fleet.admin.site_map import M
 from fleet.admin.timeline import timeline
 from fleet.csv_files.imports import PLACES
 from fleet.history import by_user
-from fleet.models import Brand, Place, Site
+from fleet.models import Brand, Event, Place, Site
 from fleet.sites import actions
 from fleet.sites.drawing import drawing
 
@@ -91,6 +92,11 @@ class PlaceAdmin(SheetAdmin):
             return made.pk, f"{made} is added. Missions at {made.site} can name it now."
         actions.edit_place(row.pk, **told, by=by)
         return row.pk, f"{told['name']} is saved. Missions that are under way keep the pose that they were sent with."
+
+    def made_by(self, event: Event) -> Any:
+        [added] = json.loads(event.data)["places"]
+        site = event.aggregate.partition(":")[2]
+        return Place.objects.values_list("pk", flat=True).get(site=site, number=added["number"])
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         brands = {str(b.pk): b.name for b in Brand.objects.filter(pk__in=row.nodes)}

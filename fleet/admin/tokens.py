@@ -1,5 +1,6 @@
 """API tokens: everybody issues and revokes their own; who manages people sees theirs too."""
 
+import json
 from typing import Any
 
 from django import forms
@@ -13,9 +14,10 @@ from django.utils.safestring import SafeString
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.timeline import ago
 from fleet.history import by_user
-from fleet.models import ApiToken, no_nul
+from fleet.models import ApiToken, Event, no_nul
 from fleet.people.tokens import SCOPES, issue_token, revoke_token
 from fleet.refusals import Refused
+from fleet.robots.credentials import digest_of
 
 
 class TokenForm(forms.Form):
@@ -74,9 +76,15 @@ class TokenAdmin(PageAdmin):
         if not owner.is_active or not hasattr(owner, "person"):
             raise Refused("You have no role of your own yet, so a token could do nothing.")
         secret = issue_token(owner, **said, by=by_user(owner))
-        token = ApiToken.objects.filter(person=owner.pk).latest("number")
+        token = ApiToken.objects.get(digest=digest_of(secret))
         request.session[SHOWN_ONCE] = {"token": token.pk, "secret": secret}
         return token.pk, f"“{token}” is issued."
+
+    def made_by(self, event: Event) -> Any:
+        [issued] = json.loads(event.data)["tokens"]
+        return ApiToken.objects.values_list("pk", flat=True).get(
+            person=event.aggregate.partition(":")[2], number=issued["number"]
+        )
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         held = request.session.get(SHOWN_ONCE)

@@ -14,11 +14,12 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from fleet.admin.once import key_of
+from fleet.admin.pages import OUT_OF_DATE
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.people import access
 from fleet.refusals import Refused, in_words
-from missions.admin.once import key_of
 
 MOST = 500  # at once
 SEEN = "seen"  # hidden field: `<key>:<version>` of each row, as the question showed it
@@ -37,6 +38,8 @@ class Asked(NamedTuple):
 class Bulk:
     """One line of the list's action menu. `run(row, asked)` returns what became of it, as a word or two.
 
+    `versioned`: refused for what has changed since the question was shown.
+
     `will` says before what it does to each, `asks` names the text that goes with it, if any, and `needed` whether it must be given.
     """
 
@@ -48,6 +51,7 @@ class Bulk:
     asks: str = ""
     needed: bool = False
     danger: bool = False
+    versioned: bool = False
 
 
 class Chosen(NamedTuple):
@@ -109,6 +113,8 @@ class Flow:
             try:
                 if not access.may(request.user, bulk.permission, sites.get(row.pk)):
                     raise Refused("You may not do this at its site.")
+                if bulk.versioned and str(row.pk) not in seen:
+                    raise Refused(OUT_OF_DATE)
                 done.append((row, bulk.run(row, Asked(by, text, seen.get(str(row.pk)), key)), ""))
             except (Refused, Conflict) as error:
                 done.append((row, "refused", in_words(error)))

@@ -17,7 +17,7 @@ from missions.wording import ending
 
 
 def _run(mission: Mission, asked: Asked) -> str:
-    said = actions.queue_mission(mission.pk, by=asked.by)
+    said = actions.queue_mission(mission.pk, by=asked.by, version=asked.version)
     return "waiting" if said.startswith("waits") else "dispatched"
 
 
@@ -37,7 +37,7 @@ def _pause(mission: Mission, asked: Asked) -> str:
 
 
 def _resume(mission: Mission, asked: Asked) -> str:
-    actions.resume_mission(mission.pk, by=asked.by)
+    actions.resume_mission(mission.pk, by=asked.by, version=asked.version)
     return "asked to resume"
 
 
@@ -61,12 +61,13 @@ def _cancel(mission: Mission, asked: Asked) -> str:
 
 BULKS = (
     Bulk("run", "Run", "missions.dispatch_mission", _run,
-         "Each is given to its robot, or to the best that can, as soon as one is free."),
-    Bulk("approve", "Approve", "missions.approve_mission", _approve, "Each may be run then. It moves nothing yet."),
+         "Each is given to its robot, or to the best that can, as soon as one is free.", versioned=True),
+    Bulk("approve", "Approve", "missions.approve_mission", _approve, "Each may be run then. It moves nothing yet.",
+         versioned=True),
     Bulk("withdraw", "Take out of the queue", "missions.dispatch_mission", _withdraw,
          "Each stays as it was drawn up and can be run again later."),
     Bulk("pause", "Pause", "missions.pause_mission", _pause, "Each robot is asked to pause, and says when it has."),
-    Bulk("resume", "Resume", "missions.resume_mission", _resume, "Each robot is asked to go on."),
+    Bulk("resume", "Resume", "missions.resume_mission", _resume, "Each robot is asked to go on.", versioned=True),
     Bulk("priority", "Set priority", "missions.change_mission", _priority, "The higher goes first; of equals, the older.",
          asks=f"Priority, {RANGE}", needed=True),
     Bulk("rerun", "Rerun all steps", "missions.add_mission", _rerun,

@@ -8,12 +8,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from fleet.admin.once import key_of, say_again
 from fleet.admin.pages import Button, seen_version
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.refusals import Refused, in_words
 from missions import actions, drawing_up
-from missions.admin.once import key_of, say_again
 from missions.drawing_up import DrawnUp
 from missions.models import FINAL, Mission, State
 from missions.plans import LEAST_PRIORITY, MOST_PRIORITY
@@ -112,7 +112,14 @@ def _clone(request: HttpRequest, mission: Mission) -> HttpResponse:
 
 
 def _hand_over(request: HttpRequest, mission: Mission) -> HttpResponse | str:
-    made = actions.hand_over_mission(mission.pk, by=by_user(request.user))
+    try:
+        made = actions.hand_over_mission(mission.pk, by=by_user(request.user))
+    except Refused:
+        made = Mission.objects.values_list("handed_over_to", flat=True).get(pk=mission.pk)
+        if made is None:
+            raise
+        messages.info(request, "It is handed over already. This is the mission that goes on with it.")
+        return redirect("admin:missions_mission_change", made)
     if made is None:
         return f"Handing “{mission.title}” over… {mission.robot} is told to stop; then another robot goes on with the rest."
     messages.success(request, "This is the mission that goes on with it. It is in the queue.")

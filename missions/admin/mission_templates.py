@@ -10,13 +10,13 @@ from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 
+from fleet.admin.once import key_of
 from fleet.admin.pages import Button, PageAdmin, RetiredFilter
 from fleet.admin.timeline import timeline
 from fleet.history import by_user
 from fleet.refusals import Refused, to_field
 from missions import templates
 from missions.admin.mission_buttons import again, run_now
-from missions.admin.once import key_of
 from missions.command_types import TYPES
 from missions.drawing_up import DrawnUp
 from missions.forms.choices import choices_for

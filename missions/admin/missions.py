@@ -17,6 +17,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
+from fleet.admin.once import key_of
 from fleet.admin.pages import Button, FewFilter, PageAdmin
 from fleet.admin.timeline import ago
 from fleet.history import by_user
@@ -26,7 +27,6 @@ from missions.admin.mission_bulk import MISSIONS
 from missions.admin.mission_buttons import BUTTONS, again, run_now
 from missions.admin.mission_list import MissionList, ShownFilter, daily
 from missions.admin.mission_page import page_context
-from missions.admin.once import key_of
 from missions.drawing_up import DrawnUp
 from missions.forms.choices import choices_for
 from missions.forms.mission import blank, bound, check, filled_in, problems
@@ -49,6 +49,7 @@ class MissionAdmin(PageAdmin):
     date_hierarchy = "created_at"
     change_list_template = "admin/drover/mission_list.html"
     buttons = BUTTONS
+    knows_wishes = True
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return MissionList

@@ -1,4 +1,4 @@
-"""Template tag: a new key for each page that makes missions (missions/admin/once.py)."""
+"""Template tag: a new key for each page that makes something (fleet/admin/once.py)."""
 
 import secrets
 

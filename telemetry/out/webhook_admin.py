@@ -131,6 +131,7 @@ class WebhookAdmin(PageAdmin):
         Button(
             "renew", "New secret…", "telemetry.change_webhook", _renew, yes="Make a new secret",
             confirm="The old secret signs nothing any more: its receiver refuses what comes until it knows the new one.",
+            once=True,
         ),
     )  # fmt: skip
 

@@ -72,11 +72,13 @@ def renew_secret(pk: int, *, by: Origin) -> str:
 def send_test(pk: int, *, now: datetime | None = None) -> None:
     """A test event goes out at once, before all that waits, and once."""
     now = now or timezone.now()
-    if Sending.objects.filter(webhook=pk, event_id=None, state=SendState.OPEN).exists():
-        raise Refused("A test event waits to be sent already. Is `manage.py followers` running?")
-    Sending.objects.create(
-        webhook_id=pk, kind=TEST, created_at=now, due_at=now, give_up_at=now + timedelta(seconds=1)
-    )  # fmt: skip
+    with transaction.atomic():
+        one("webhook", pk)  # two clicks at once are one test
+        if Sending.objects.filter(webhook=pk, event_id=None, state=SendState.OPEN).exists():
+            raise Refused("A test event waits to be sent already. Is `manage.py followers` running?")
+        Sending.objects.create(
+            webhook_id=pk, kind=TEST, created_at=now, due_at=now, give_up_at=now + timedelta(seconds=1)
+        )  # fmt: skip
 
 
 def failing(pk: int) -> str:

@@ -22,6 +22,9 @@ def draw(robot, person, title: str, **more) -> Mission:
 def choose(client, action: str, *missions: Mission, **more):
     """What the list's action menu sends; `confirmed` is what the question's button adds."""
     data = {"action": action, "_selected_action": [str(m.pk) for m in missions], **more}
+    if "confirmed" in more:
+        seen = Mission.objects.filter(pk__in=[m.pk for m in missions]).values_list("pk", "version")
+        data = {"seen": " ".join(f"{pk}:{version}" for pk, version in seen), **data}
     return client.post(LIST, data | ({} if "confirmed" in more else {"index": "0"}), follow=True)
 
 

@@ -1,0 +1,183 @@
+"""Every page that makes or saves something: two clicks are one thing, and two people at one form are told of each other."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from fleet.admin import once
+from fleet.brands.actions import create_brand
+from fleet.history import by_user
+from fleet.models import ApiToken, Brand, Place, Robot, Silence, Site
+from fleet.people import actions as people
+from fleet.robots import actions as robots
+from missions import actions
+from missions.models import Mission, Template
+from telemetry.out.models import Sending, Webhook
+from telemetry.out.webhooks import create_webhook
+from tests.actors import SYSTEM
+from tests.missions.test_at_the_same_time import together
+
+KEY = "b" * 32
+BRAND = {
+    "name": "Forker", "driver": "native", "capabilities": "wait", "suspect_after_s": "9", "offline_after_s": "20",
+    "abandon_after_s": "60", "charge_until_pct": "80",
+}  # fmt: skip
+WEBHOOK = {"name": "MES", "url": "https://hook.example.org/", "kinds": ["mission.*"]}
+STEPS = {"steps-TOTAL_FORMS": "1", "steps-INITIAL_FORMS": "0", "steps-0-command": "navigate", "steps-0-place": "Dock A"}
+TEMPLATE = {
+    "title": "Round", "name": "Round", "priority": "0", "timeout_s": "60", "importance": "normal", **STEPS,
+    "parameters-TOTAL_FORMS": "0", "parameters-INITIAL_FORMS": "0",
+}  # fmt: skip
+PASSWORDS = {"password1": "correct horse battery", "password2": "correct horse battery"}
+FORMS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "fleet/site": (Site, {"name": "Hall 9"}),
+    "fleet/place": (Place, {"name": "Dock Z", "x": "0", "y": "0", "theta": "0"}),
+    "fleet/brand": (Brand, BRAND),
+    "fleet/robot": (Robot, {"id": "RB-009", "name": "Nine"}),
+    "auth/user": (User, {"username": "Nina", "role": "", **PASSWORDS}),
+    "fleet/apitoken": (ApiToken, {"label": "mes", "scopes": ["missions:read"]}),
+    "fleet/silence": (Silence, {"hours": "4", "why": "new wheels"}),
+    "telemetry/webhook": (Webhook, WEBHOOK),
+    "missions/template": (Template, TEMPLATE),
+}
+
+
+@pytest.fixture
+def admin(client, admin_person) -> Client:
+    client.force_login(admin_person)
+    return client
+
+
+def said(answer) -> list[str]:
+    return [str(message) for message in answer.context["messages"]]
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_two_clicks_make_one_and_both_lead_to_it(admin, site, brand, robot, path):
+    model, data = FORMS[path]
+    data = {"site": site.pk, "brand": brand.pk, **data, "once": KEY}
+    before = model._default_manager.count()
+    first, second = (admin.post(f"/admin/{path}/add/", data) for _ in range(2))
+    assert (first.status_code, second.status_code) == (302, 302), first.context and (
+        first.context["form"].errors,
+        first.context.get("problems"),
+    )
+    assert second["location"] == first["location"]
+    assert model._default_manager.count() == before + 1
+    assert "Your first click has saved it already: this is it." in said(admin.get(first["location"]))
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_every_form_carries_a_new_key(admin, path):
+    keys = [re.search(rf'name="{once.NAME}" value="(\w{{32}})"', admin.get(f"/admin/{path}/add/").content.decode())[1]
+            for _ in range(2)]  # fmt: skip
+    assert keys[0] != keys[1]
+
+
+def test_what_was_changed_is_another_wish(admin):
+    for name in ("Hall 8", "Hall 9"):
+        admin.post("/admin/fleet/site/add/", {"name": name, "once": KEY})
+    assert Site.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_clicks_of_one_moment_issue_one_token_and_its_secret_is_shown(supervisor):
+    browser = Client()
+    browser.force_login(supervisor)
+    clicks = [Client() for _ in range(3)]
+    for click in clicks:
+        click.cookies = browser.cookies
+    data = {"label": "mes", "scopes": ["missions:read"], "once": KEY}
+    answers = together(*(lambda c=c: c.post("/admin/fleet/apitoken/add/", data) for c in clicks))
+    assert len({a["location"] for a in answers}) == 1 and ApiToken.objects.count() == 1
+    assert "drover_api_" in browser.get(answers[0]["location"]).content.decode()
+
+
+def test_a_secret_that_is_renewed_by_two_clicks_is_the_one_that_is_shown(admin):
+    hook = create_webhook(name="MES", url=WEBHOOK["url"], site=None, kinds=["mission.*"], by=SYSTEM)
+    url = f"/admin/telemetry/webhook/{hook.pk}/"
+    for _ in range(2):
+        assert admin.post(f"{url}renew/", {"once": KEY}).status_code == 302
+    assert Webhook.objects.get().version == 2
+    assert Webhook.objects.get().secret in admin.get(f"{url}change/").content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_tests_at_once_send_one(supervisor):
+    from telemetry.out.webhooks import send_test
+
+    hook = create_webhook(name="MES", url=WEBHOOK["url"], site=None, kinds=["mission.*"], by=SYSTEM)
+    results = together(*[lambda: send_test(hook.pk)] * 4)
+    assert results.count(None) == 1 and Sending.objects.count() == 1
+
+
+def test_whoever_hands_over_twice_is_led_to_the_mission_that_goes_on(admin, dispatched):
+    url = f"/admin/missions/mission/{dispatched.pk}/hand_over/"
+    first, second = (admin.post(url) for _ in range(2))
+    made = Mission.objects.get(origin_kind="hand_over")
+    assert first["location"] == second["location"] == f"/admin/missions/mission/{made.pk}/change/"
+
+
+# --- two people
+
+
+def edit(admin, url, **over):
+    """The form as it is shown now, to be sent later."""
+    page = admin.get(url)
+    form = page.context["form"]
+    data = {name: form[name].value() for name in form.fields}
+    data = {n: v for n, v in data.items() if v not in (None, False, "")} | {"was": page.context["was"]}
+    return lambda **more: admin.post(url, data | over | more)
+
+
+def test_rights_that_were_taken_away_do_not_come_back_with_a_form_of_before(admin, supervisor):
+    save = edit(admin, f"/admin/auth/user/{supervisor.pk}/edit/", email="ana@example.org")
+    people.grant_access(supervisor, role="", sites=[], by=SYSTEM)
+    answer = save()
+    [told] = answer.context["form"].non_field_errors()
+    assert told.startswith("Somebody else saved it while this form was open.") and "role" in told
+    user = User.objects.select_related("person").get(pk=supervisor.pk)
+    assert (user.person.role, user.email) == ("", "")
+    assert answer.context["form"]["email"].value() == "ana@example.org", "what was typed is lost"
+    again = save(was=re.search(r'name="was" value="(\w+)"', answer.content.decode())[1])
+    assert again.status_code == 302, "sent once more, it is meant"
+    assert User.objects.get(pk=supervisor.pk).email == "ana@example.org"
+
+
+def test_a_robot_renamed_meanwhile_is_told_and_its_own_words_are_no_change(admin, robot, site, brand):
+    from fleet.robots import facts
+    from fleet.robots.telling import tell
+
+    save = edit(admin, "/admin/fleet/robot/RB-001/edit/", name="Ella 2")
+    tell("RB-001", facts.Retire(), SYSTEM)  # its version has moved on, what the form shows has not
+    tell("RB-001", facts.Reinstate(), SYSTEM)
+    assert save().status_code == 302
+    save = edit(admin, "/admin/fleet/robot/RB-001/edit/", name="Ella 3")
+    robots.edit_robot("RB-001", name="Emma", site=site, brand=brand, by=SYSTEM)
+    assert "name “Emma”" in save().context["form"].non_field_errors()[0]
+
+
+def test_a_click_twice_on_save_of_a_mission_is_one_change(admin, mission, supervisor):
+    url = f"/admin/missions/mission/{mission.pk}/edit/"
+    data = {"title": "Other", "site": mission.site_id, "robot": "RB-001", "priority": "0", "timeout_s": "60",
+            "importance": "normal", **STEPS, "version": str(mission.version), "once": KEY}  # fmt: skip
+    assert [admin.post(url, data).status_code for _ in range(2)] == [302, 302]
+
+
+def test_a_brand_is_compared_by_what_it_is(admin):
+    brand = create_brand("Forker", driver="native", capabilities=["wait"], by=SYSTEM)
+    assert edit(admin, f"/admin/fleet/brand/{brand.pk}/edit/", name="Forker 2")().status_code == 302
+
+
+@pytest.mark.parametrize("action", ["run", "approve", "resume"])
+def test_what_was_not_looked_at_is_not_set_off(admin, mission, supervisor, action):
+    """A list's question carries the versions it showed; a page that carries none is out of date."""
+    data = {"action": action, "_selected_action": str(mission.pk), "confirmed": "1"}
+    assert "This page is out of date" in said(admin.post("/admin/missions/mission/", data, follow=True))[0]
+    actions.set_priority(mission.pk, priority=5, by=by_user(supervisor))
+    stale = data | {"seen": f"{mission.pk}:{mission.version}"}
+    assert "It has changed since you looked" in said(admin.post("/admin/missions/mission/", stale, follow=True))[0]
+    assert not Mission.objects.get(pk=mission.pk).queued_at
