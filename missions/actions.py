@@ -32,6 +32,9 @@ def queue_mission(mission_id: UUID, *, by: Origin, version: int | None = None) -
         locked.not_begun(change)
         if change.row.needs_approval and not change.row.approved_at:
             raise Refused("It needs approval before it can run. Ask somebody who may approve missions.")
+        robot = ledger.robots.get(change.row.robot_id)
+        if robot is not None and robot.row.retired_at:
+            raise Refused(f"{robot.row.name} is retired. Edit it and choose another robot, or none.")
         ledger.tell_mission(mission_id, facts.Queue(), by)
 
     locked.on(mission_id, queue)

@@ -109,8 +109,13 @@ def _made_from(mission: Mission, kind: OriginKind, by: Origin, *, unfinished: bo
     if not rows:
         raise Refused("Every step was completed. Rerun all of it instead.")
     chosen = Event.objects.filter(aggregate=f"mission:{mission.pk}", kind="mission.robot_chosen").exists()
+    robot = None if chosen else mission.robot
+    if robot is not None and robot.retired_at:
+        if kind is not OriginKind.CLONE:
+            raise Refused(f"{robot.name or robot.pk} is retired. Clone it instead, and choose another robot.")
+        robot = None
     return draft_mission(
-        title=mission.title, site=mission.site_id, robot=None if chosen else mission.robot_id, steps=rows, by=by,
+        title=mission.title, site=mission.site_id, robot=robot, steps=rows, by=by,
         priority=mission.priority, timeout_s=mission.timeout_s, importance=mission.importance,
         needs_approval=mission.needs_approval, offline_policy=mission.offline_policy, origin=mission.pk,
         origin_kind=kind,

@@ -160,6 +160,8 @@ def _checked_robot(robot: Robot | str | None, site_id: int) -> Robot | None:
     chosen = known.first() if re.fullmatch(ROBOT_ID, robot_id) else None
     if chosen is None:  # what is elsewhere is not told apart from what is not
         raise Refused(f"robot: There is no robot {robot_id[:64]} at this site. Choose one of the mission's site.")
+    if chosen.retired_at:
+        raise Refused(f"robot: {chosen.name or chosen.pk} is retired. Choose another one, or none.")
     return chosen
 
 

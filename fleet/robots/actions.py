@@ -115,6 +115,11 @@ def retire_robot(robot_id: str, *, by: Origin) -> None:
         tell(robot_id, facts.Retire(), by)
         if Robot(pk=robot_id).missions.filter(dispatched_at__isnull=False, ended_at=None).exists():
             raise Refused(f"{robot_id} has a mission. Cancel it or let it finish first.")
+        waiting = Robot(pk=robot_id).missions.filter(queued_at__isnull=False, dispatched_at=None, ended_at=None)
+        if first := waiting.order_by("queued_at").first():
+            others = waiting.count() - 1
+            more = f" and {others} more wait" if others else " waits"
+            raise Refused(f"“{first.title}”{more} for {robot_id}. Give another robot, or cancel, then retire it.")
 
 
 def reinstate_robot(robot_id: str, *, by: Origin) -> None:
