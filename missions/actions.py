@@ -97,7 +97,9 @@ def dispatch_mission(mission_id: UUID, *, by: Origin, version: int | None = None
         if reason := obstacle(found, ledger.now, insist=True):
             raise Refused(str(reason))
         places = places_of([mission.site_id])[mission.site_id]
-        dispatch = facts.Dispatch(mission.robot.name, frames(change, places), ledger.timings(mission.robot_id))
+        dispatch = facts.Dispatch(
+            mission.robot.name, frames(change, places, ledger.brand(mission.robot_id)), ledger.timings(mission.robot_id)
+        )
         ledger.tell_mission(mission_id, dispatch, by)
 
     try:

@@ -109,7 +109,8 @@ def send(run: Run, now: datetime) -> bool:
     change.origin = POLICY
     decide(change, facts.DrawUp(*_plan(run)), now)
     places = places_of([run.charger.site_id])[run.charger.site_id]
-    decide(change, facts.Dispatch(robot.row.name, frames(change, places), ledger.timings(run.robot.id)), now)
+    steps = frames(change, places, ledger.brand(run.robot.id))
+    decide(change, facts.Dispatch(robot.row.name, steps, ledger.timings(run.robot.id)), now)
     ledger.missions[change.row.pk] = change
     ledger.commit()
     return True

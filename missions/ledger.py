@@ -108,9 +108,12 @@ class Ledger:
     def _abandon_after_s(self, brand_id: int) -> int:
         return int(self._brand(brand_id).abandon_after_s)
 
+    def brand(self, robot_id: str) -> Brand:
+        return self._brand(self.robots[robot_id].row.brand_id)
+
     def timings(self, robot_id: str) -> dict[str, Any]:
         """Of the robot's brand, for a mission that is dispatched to it."""
-        return timings.of_brand(self._brand(self.robots[robot_id].row.brand_id))
+        return timings.of_brand(self.brand(robot_id))
 
     def _brand(self, brand_id: int) -> Brand:
         """Read once for all brands: a whole fleet may go offline in one sweep."""

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from fleet.history import Change, Origin
-from fleet.models import Place
+from fleet.models import Brand, Place
 from missions import facts
 from missions.ledger import Ledger
 from missions.queue.because import Before
@@ -15,6 +15,7 @@ from missions.queue.choosing import Decision, plan
 from missions.queue.reasons import RobotFacts, mission_obstacle, robot_obstacle
 from missions.queue.standing import held_words, queued, standing
 
+_NATIVE = Brand._meta.get_field("driver").get_default()  # its robots go by the pose
 LOST_RACES = ("mission_one_dispatched_per_robot", "mission_one_robot_per_charger")  # somebody else was faster
 
 
@@ -47,7 +48,7 @@ def carry_out(chosen: Iterable[Decision], now: datetime, *, by: Origin | None = 
         if choice := decision.choice:
             because = choice.because[:1000]
             ledger.tell_mission(mission_id, facts.ChooseRobot(robot_id, because, choice.refused), origin)
-        steps = frames(change, places[change.row.site_id])
+        steps = frames(change, places[change.row.site_id], ledger.brand(robot_id))
         ledger.tell_mission(mission_id, facts.Dispatch(robot.name, steps, ledger.timings(robot_id)), origin)
         ledger.running[robot_id] = mission_id
         done.append(mission_id)
@@ -85,14 +86,22 @@ def places_of(sites: Collection[int]) -> dict[int, dict[str, Place]]:
     return found
 
 
-def frames(change: Change, places: Mapping[str, Place]) -> list[dict[str, Any]]:
-    """Steps as the robot gets them: places by name and by pose. `places`: those of its site."""
-    found = []
+def frames(change: Change, places: Mapping[str, Place], brand: Brand) -> list[dict[str, Any]]:
+    """Steps as the robot of this brand gets them: places by name and by pose. `places`: those of its site.
+
+    Where a driver speaks for it, also by the node that is noted for the brand: like the pose, it stays as it was sent.
+    """
+    found, driven = [], brand.driver != _NATIVE
     for number, step in sorted(change.children["steps"].items()):
         params = dict(step.params)
+        node = {}
         if place := places.get(params.get("place", "")):
             params.update(x=place.x, y=place.y, theta=place.theta)
+            node = {"node": place.nodes.get(str(brand.pk), "")} if driven else {}
         found.append(
-            {"number": number, "command": step.command, "params": params, "timeout_s": step.timeout_s, "attempt": 1}
-        )
+            {
+                "number": number, "command": step.command, "params": params, "timeout_s": step.timeout_s, "attempt": 1,
+                **node,
+            }
+        )  # fmt: skip
     return found

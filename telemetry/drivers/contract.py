@@ -67,6 +67,9 @@ class Dispatch(Struct, frozen=True, kw_only=True):
     accepted: bool = False
     paused: bool = False  # a person or a hold suspended it
     stopping: bool = False  # it is to end: the robot is being told to cancel
+    resuming: bool = (
+        False  # people want it to go on, and nothing was asked of the robot since: a restart forgets no resume
+    )
 
 
 class Wanted(Struct, frozen=True, kw_only=True):

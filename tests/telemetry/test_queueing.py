@@ -215,10 +215,10 @@ def test_one_that_raises_does_not_hold_up_the_others(ready, clock, site, robot, 
         actions.queue_mission(pk, by=SYSTEM)
     frames = dispatching.frames
 
-    def raising(change, places):
+    def raising(change, places, brand):
         if change.row.title == "Bad":
             raise ZeroDivisionError("a bug")
-        return frames(change, places)
+        return frames(change, places, brand)
 
     monkeypatch.setattr(dispatching, "frames", raising)
     monkeypatch.setattr("telemetry.worker.queueing.partition_of", lambda key: partition_of("RB-001"))

@@ -12,11 +12,11 @@ from fleet.ports import drivers
 from fleet.robots import actions, credentials, stopping
 from fleet.sites import actions as site_actions
 from missions import actions as mission_actions
-from missions import facts
+from missions import drawing_up, facts
 from telemetry.drivers.contract import Wanted
 from telemetry.gateways.mqtt.wanted import wanted
 from telemetry.gateways.rows import Asked, look, open_session
-from tests.actors import START, SYSTEM, tell
+from tests.actors import START, SYSTEM, online, tell
 from tests.drivers import NATIVE, POST, of_these
 
 
@@ -37,7 +37,7 @@ def test_nothing_is_wanted_of_a_robot_without_mission_and_hold(robot):
 def test_a_mission_as_drivers_see_it(dispatched, site, other_site):
     place = Place.objects.get(site=site, name="Dock A")
     nodes = {str(dispatched.robot.brand_id): "N12", "999": "other"}
-    site_actions.edit_place(place.pk, name="Dock A", x=1.0, y=2.0, theta=0.5, is_charger=False, nodes=nodes, by=SYSTEM)
+    site_actions.edit_place(place.pk, name="Dock A", x=1.0, y=2.0, theta=0.0, is_charger=False, nodes=nodes, by=SYSTEM)
     found = wanted(["RB-001"])["RB-001"]
     assert found.stopped is False
     given = found.dispatch
@@ -48,7 +48,7 @@ def test_a_mission_as_drivers_see_it(dispatched, site, other_site):
     ]  # fmt: skip
     assert given.steps[1].params == {"place": "Dock A", "load": "pallet 7"}
     dock = given.steps[0].place
-    assert (dock.name, dock.x, dock.y, dock.theta, dock.node) == ("Dock A", 1.0, 2.0, 0.5, "N12")
+    assert (dock.name, dock.x, dock.y, dock.theta, dock.node) == ("Dock A", 1.0, 2.0, 0.0, "N12")
     assert given.steps[2].place.node == ""
     assert isinstance(given.mission, UUID) and isinstance(given.steps, tuple)
 
@@ -75,6 +75,46 @@ def test_a_mission_that_is_held_up_is_paused_for_its_robot(dispatched):
     tell(dispatched, facts.Delivered(), facts.Accepted(1), facts.RobotHeld(START))
     found = wanted(["RB-001"])["RB-001"]
     assert (found.stopped, found.dispatch.paused) == (False, True)
+
+
+def test_a_resume_is_wanted_until_the_robot_goes_on_or_something_else_was_asked(dispatched):
+    def wants() -> bool:
+        return wanted(["RB-001"])["RB-001"].dispatch.resuming
+
+    tell(dispatched, facts.Delivered(), facts.Accepted(1))
+    assert not wants()
+    tell(dispatched, facts.Paused(1, 1, 1))
+    assert not wants()
+    mission_actions.resume_mission(dispatched.pk, by=SYSTEM)
+    assert wants()
+    mission_actions.pause_mission(dispatched.pk, by=SYSTEM)
+    assert not wants(), "paused anew"
+    mission_actions.resume_mission(dispatched.pk, by=SYSTEM)
+    stopping.stop_robot("RB-001", by=SYSTEM)
+    assert not wants()
+    stopping.release_robot("RB-001", by=SYSTEM)
+    assert not wants(), "a release is no command to drive"
+    mission_actions.resume_mission(dispatched.pk, by=SYSTEM)
+    tell(dispatched, facts.Resumed(1, 1, 2))
+    assert not wants(), "it goes on"
+
+
+def test_a_place_is_as_it_was_sent(foreign, site):
+    """What people change of a place while a mission is under way is for the missions to come."""
+    place, brand = Place.objects.get(site=site, name="Dock A"), str(foreign.brand_id)
+    site_actions.edit_place(place.pk, nodes={brand: "N12"}, by=SYSTEM)
+    pk = drawing_up.draft_mission(
+        title="Go", site=site, robot=foreign, by=SYSTEM,
+        steps=[{"command": "navigate", "params": {"place": name}} for name in ("Dock A", "Shelf 3")],
+    )  # fmt: skip
+    online("F-7")
+    mission_actions.dispatch_mission(pk, by=SYSTEM)
+    before = wanted(["F-7"])["F-7"].dispatch.steps
+    site_actions.edit_place(place.pk, x=7.0, nodes={brand: "N99"}, by=SYSTEM)
+    shelf = Place.objects.get(site=site, name="Shelf 3")
+    site_actions.edit_place(shelf.pk, name="Shelf 4", nodes={brand: "N4"}, by=SYSTEM)
+    assert wanted(["F-7"])["F-7"].dispatch.steps == before
+    assert [(s.place.name, s.place.node, s.place.x) for s in before] == [("Dock A", "N12", 1.0), ("Shelf 3", "", 9.0)]
 
 
 def test_other_holds_are_no_stop_and_what_only_waits_is_not_dispatched(mission):

@@ -52,6 +52,9 @@ class Vda5050Conversation:
         self._flow = Flow(self._known.profile.max_states_per_s)
         self._began = self._has_factsheet = False
         self._called = ""  # id of the question whether it is there
+        self._asked = (
+            False  # to pause, resume or stop, in this conversation: until then the site's wish is one of before
+        )
 
     def begun(self, session: int, applied: dict[int, int], now: datetime) -> Iterator[Effect]:
         known = self._known
@@ -173,7 +176,7 @@ class Vda5050Conversation:
     def _pause(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
         if self._known.picture is None:
             return  # it comes again
-        self._orders.resuming = False
+        self._asked, self._orders.resuming = True, False
         if self._known.profile.pause_supported:
             self._errands.drop("stopPause")
             self._errands.add("startPause", str(command.id), now)
@@ -184,19 +187,23 @@ class Vda5050Conversation:
     def _resume(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
         if self._known.picture is None:
             return
+        self._asked = True
         if not self._stops.holds(wanted, now):
-            self._orders.resuming = True
-            pausing = self._errands.drop("startPause")
-            if pausing or self._known.picture.paused:
-                self._errands.add("stopPause", str(command.id), now)
+            self._go_on(str(command.id), now)
         yield Delivered(command=command.id)
+
+    def _go_on(self, name: str, now: datetime) -> None:
+        self._orders.resuming = True
+        pausing = self._errands.drop("startPause")
+        if pausing or (self._known.picture is not None and self._known.picture.paused):
+            self._errands.add("stopPause", name, now)
 
     def _cancel(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
         self._cancels.told(command, now)
         return iter(())
 
     def _stop(self, command: Command, wanted: Wanted, now: datetime) -> Iterator[Effect]:
-        self._orders.resuming = False
+        self._asked, self._orders.resuming = True, False
         self._stops.told(command.id, now)
         yield Delivered(command=command.id)
 
@@ -217,6 +224,9 @@ class Vda5050Conversation:
         stopped = self._stops.holds(wanted, now)
         if picture is not None and known.session is not None:
             wanted = replace(wanted, stopped=stopped)
+            if not (self._asked or stopped) and wanted.dispatch is not None and wanted.dispatch.resuming:
+                self._asked = True  # a gateway before this one was told to, and may not have come to it
+                self._go_on(str(named(known.id, known.session, "resume")), now)
             shown = self._work.shown(wanted.dispatch, now)
             yield from self._work.look(wanted, shown, now)
             yield from self._telling.look(wanted, shown, stopped, now)

@@ -94,7 +94,7 @@ class Stage:
         self.effects: list[contract.Effect] = []
         self.known_ids: set[UUID] = set()
         self.open: dict[UUID, Open] = {}
-        self.stopped = False
+        self.stopped = self.resuming = False
         self._lag = timedelta(seconds=lag_s)
         self._wanted: list[tuple[datetime, contract.Wanted]] = []
         self._session = self._seq = self._count = 0
@@ -115,13 +115,15 @@ class Stage:
         self._site(facts.Cancel("Ada"))
 
     def pause(self) -> None:
+        self.resuming = False
         self._site(facts.Pause("Ada"))
 
     def resume(self) -> None:
+        self.resuming = True
         self._site(facts.Resume("Ada"))
 
     def stop(self) -> None:
-        self.stopped = True
+        self.stopped, self.resuming = True, False
         self._site(facts.RobotHeld(self.now))
         self._command("robot.stop", {"why": "blocked aisle"})
 
@@ -216,7 +218,7 @@ class Stage:
         dispatch = contract.Dispatch(
             mission=row.pk, dispatch_no=row.dispatch_no, steps=steps, current=row.current_step or 0,
             accepted=row.state != "pending", paused=bool(row.paused_at or row.held_at),
-            stopping=bool(row.stop_requested_at),
+            stopping=bool(row.stop_requested_at), resuming=bool(row.paused_at) and self.resuming,
         )  # fmt: skip
         return contract.Wanted(dispatch=dispatch, stopped=self.stopped)
 

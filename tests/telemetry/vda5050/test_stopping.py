@@ -84,6 +84,35 @@ def test_a_pause_survives_a_restart_of_the_gateway():
     assert stage.words.count("resumed") == 1
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_resume_survives_a_restart_of_the_gateway(cut):
+    """Told to the gateway, which ended before its message reached the robot; with `cut`, a stop has ended the order."""
+    stage = on_its_way(profile=Profile(pause_supported=not cut))
+    stage.stop()
+    stage.run(10).release()
+    stage.run(5)
+    down, stage.net.down = stage.net.down, lambda part, message: []
+    stage.resume()
+    stage.run(2)
+    stage.restart_driver()
+    stage.net.down = down
+    assert stage.to_the_end(90).words[-1] == "finished"
+
+
+def test_a_stop_after_the_resume_counts_more_after_a_restart_too():
+    stage = on_its_way()
+    stage.pause()
+    stage.run(3)
+    down, stage.net.down = stage.net.down, lambda part, message: []
+    stage.resume()
+    stage.run(2)
+    stage.net.down = down
+    stage.stop()
+    stage.run(5).release()
+    stage.restart_driver()
+    assert stage.run(30).robot.paused, "a release is no command to drive"
+
+
 def test_a_robot_that_forgot_its_order_while_it_was_paused():
     stage = on_its_way()
     stage.pause()
