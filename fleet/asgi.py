@@ -14,7 +14,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 http = get_asgi_application()  # before any consumer is imported
 
 from fleet.running import startup  # noqa: E402
-from fleet.web import patience  # noqa: E402
+from fleet.web import patience, pool  # noqa: E402
 from telemetry.gateways.http.requests import PREFIX, robot_http  # noqa: E402
 from telemetry.gateways.ws import robot_socket  # noqa: E402
 from telemetry.live.consumer import live_page  # noqa: E402
@@ -22,6 +22,7 @@ from telemetry.live.consumer import live_page  # noqa: E402
 startup.check()
 if not startup.in_tests():
     connection_created.connect(startup.bound_statements, dispatch_uid="web.statements")
+    pool.install()
 patience.install()
 
 

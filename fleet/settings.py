@@ -114,6 +114,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "fleet.logs.Traced",
     "telemetry.metrics.Requests",
+    "fleet.web.pool.urgent",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -166,6 +167,7 @@ def database(url: str) -> dict[str, object]:
 
 
 DATABASES = {"default": database(env("DATABASE_URL", "postgresql:///drover"))}
+DB_CONNECTIONS = max(2, number("DROVER_DB_CONNECTIONS", 20))  # of the requests of one web process (fleet/web/pool.py)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Two Redis roles. Durable: streams and dedupe (append-only file, `always`, noeviction).

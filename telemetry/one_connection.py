@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, connections
 
+from fleet.web import pool
+
 Answer = TypeVar("Answer")
 
 
@@ -28,6 +30,7 @@ class OneConnection:
 
 
 def _with_connection(question: Callable[..., Answer], args: tuple[Any, ...]) -> Answer:
+    pool.own()  # what serves robots and live pages waits for no request
     close_old_connections()
     try:
         return question(*args)

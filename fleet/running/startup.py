@@ -2,6 +2,7 @@
 
 import sys
 from typing import Any
+from weakref import WeakSet
 
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
@@ -9,6 +10,7 @@ from django.db.migrations.executor import MigrationExecutor
 from fleet import triggers
 
 STATEMENT_MS = 30_000  # of pages; workers and commands have no limit
+_bound: WeakSet[Any] = WeakSet()
 
 
 def problems() -> list[str]:
@@ -37,8 +39,11 @@ def check() -> None:
 
 def bound_statements(connection: Any, **_: Any) -> None:
     """Receiver of `connection_created` in a web process: no page waits for a statement for ever."""
+    if connection.connection in _bound:  # it comes from the pool, where it was before
+        return
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('statement_timeout', %s, FALSE)", [str(STATEMENT_MS)])
+    _bound.add(connection.connection)
 
 
 def in_tests() -> bool:

@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fleet.running import startup
+from fleet.web import pool
 from telemetry.partitions import somebody_works
 from telemetry.watching import notices
 from telemetry.watching.causes import CAUSES, words
@@ -81,6 +82,7 @@ def _answer(name: str, check: Callable[[], Any]) -> Future[Any]:
 
 def _ask(check: Callable[[], Any], answer: Future[Any]) -> None:
     try:
+        pool.own()  # whether the database answers is not whether a connection is free
         answer.set_result(check())
     except Exception as error:
         answer.set_exception(error)
