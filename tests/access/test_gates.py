@@ -1,4 +1,4 @@
-"""Sockets and what stands beside Django: who gets in, what they are shown, and what happens when access is taken away."""
+"""Sockets and what stands beside Django: who gets in (I11), what they are shown, and what happens when access is taken away."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Nothing about Hall 1 reaches people of Hall 2: not in a page, a list, a count, a search, a choice or a refusal."""
+"""Nothing about Hall 1 reaches people of Hall 2 (I11): not in a page, a list, a count, a search, a choice or a refusal."""
 
 import re
 from typing import Any

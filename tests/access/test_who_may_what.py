@@ -1,4 +1,4 @@
-"""Every address of the site, every method, everybody: the verdict of the table, and no address without one."""
+"""Every address of the site, every method, everybody: the verdict of the table, and no address without one (I11)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The fleet page in a real Chromium, with a real daphne: pushed, honest about its age, and kind to who uses it."""
+"""The fleet page in a real Chromium, with a real daphne: pushed, honest about its age (I7), and kind to its users."""
 
 import signal
 from datetime import UTC, datetime

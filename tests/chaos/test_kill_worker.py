@@ -1,4 +1,4 @@
-"""kill -9 of workers, again and again: nothing is lost, nothing happens twice, the next one takes over soon."""
+"""kill -9 of workers, again and again: nothing is lost (I3), nothing happens twice, the next one takes over soon."""
 
 import json
 import math

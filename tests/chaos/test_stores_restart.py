@@ -1,4 +1,4 @@
-"""Stores that die under a running worker: it goes on by itself, nothing acknowledged is lost, nothing happens twice."""
+"""Stores that die under a running worker: it goes on, nothing acknowledged is lost (I3), nothing happens twice."""
 
 import signal
 

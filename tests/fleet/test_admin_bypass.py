@@ -1,4 +1,4 @@
-"""Who may do what in admin: every role against every address that changes something; refused means nothing changed."""
+"""Who may do what in admin (I1, I11): every role against every address that changes something; refused changes nothing."""
 
 from contextlib import contextmanager
 

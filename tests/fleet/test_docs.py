@@ -1,5 +1,6 @@
 """What README, CHANGELOG and docs quote is there: pages and headings, make targets, commands with options, settings, files, names."""
 
+import ast
 import re
 from importlib import import_module
 from importlib.util import find_spec
@@ -144,3 +145,25 @@ def test_python_names_are_there():
     names = {(page, name) for page, name in said if not re.search(r"\.(example|org|py|md)\b", name)}
     assert ("docs/writing-a-driver.md", "telemetry.drivers.contract") in names
     assert not {(page, name) for page, name in names if not is_there(name)}
+
+
+INVARIANTS = re.findall(r"^\| (I\d+) \|.*\| ([^|]+) \|$", PAGES["docs/invariants.md"], re.M)
+
+
+def words_of(test: str) -> str:
+    """The docstrings of a test's file and of the test itself; of all tests in it, where a file is named."""
+    path, _, name = test.partition("::")
+    tree = ast.parse((ROOT / path).read_text())
+    made = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    tests = [n for n in made if n.name == name or (not name and n.name.startswith("test_"))]
+    assert tests or "TestCase" in ast.unparse(tree), f"there is no {test}"
+    return " ".join(ast.get_docstring(n) or "" for n in [tree, *tests])
+
+
+def test_every_invariant_has_tests_that_are_there_and_carry_its_number():
+    assert [number for number, _ in INVARIANTS] == [f"I{n}" for n in range(1, 14)]
+    for number, tests in INVARIANTS:
+        named = re.findall(r"`(tests/[^`]+)`", tests)
+        assert named, f"{number} has no test"
+        silent = [test for test in named if not re.search(rf"\b{number}\b", words_of(test))]
+        assert not silent, f"{number} is not in the words of these"

@@ -1,4 +1,4 @@
-"""History is the truth (I9), append-only and chained (I10): what is folded, what is hashed, what is found."""
+"""History is the truth (I9), append-only and chained (I10), one with its rows (I2): what is folded, hashed, found."""
 
 import json
 
@@ -55,8 +55,9 @@ def test_catalogue_refuses_what_it_does_not_name(robot):
 
 def test_each_event_covers_the_one_before(robot):
     actions.edit_robot("RB-001", name="Elsa “Ö” 🐴", site=robot.site, brand=robot.brand, by=SYSTEM)
-    last = bytes(32)
-    for event in Event.objects.filter(aggregate="robot:RB-001"):
+    last, events = bytes(32), list(Event.objects.filter(aggregate="robot:RB-001").order_by("seq"))
+    assert events[-1].kind == "robot.edited" and len(events) > 2
+    for event in events:
         assert bytes(event.prev_hash) == last
         last = bytes(event.hash)
         assert last == digest(bytes(event.prev_hash), tuple(getattr(event, c) for c in HASHED))
@@ -78,6 +79,7 @@ def test_row_is_what_its_history_folds_to(dispatched):
 
 
 def test_events_name_who_and_why(dispatched, supervisor):
+    """I8, for what people ask for."""
     event = Event.objects.get(kind="mission.dispatched")
     assert (event.actor_kind, event.actor_id, event.actor_name) == ("user", str(supervisor.pk), "Ana")
     assert event.cause.startswith("request:") and len(event.trace_id) == 32

@@ -1,4 +1,4 @@
-"""Clocks that run while they should stand still, or stand still for no reason: refused by the database, or named."""
+"""Clocks that run while they should stand still, or stand still for no reason: refused by the database, or named (I5)."""
 
 import uuid
 

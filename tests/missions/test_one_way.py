@@ -210,6 +210,7 @@ def new_id(mission):
     "way", [delete_mission, delete_events, rewrite_event, truncate_events, truncate_missions, new_id]
 )
 def test_history_is_append_only_and_missions_are_kept(mission, way):
+    """I10."""
     before = everything()
     with pytest.raises(IntegrityError), transaction.atomic():
         way(mission)

@@ -1,4 +1,4 @@
-"""`decide` under receipts in any order, passing deadlines and requests, against a model that knows none of its code."""
+"""`decide` under receipts in any order (I1, I4), deadlines and requests, against a model that knows none of its code."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""A deadline fires when, and only when, nothing that came in time can still be on its way."""
+"""A deadline fires when, and only when, nothing that came in time can still be on its way (I6)."""
 
 from datetime import timedelta
 

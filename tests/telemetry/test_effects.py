@@ -1,4 +1,4 @@
-"""One message, one effect: whoever stores it at the same time, whoever else uses its number; and what a silent stop costs."""
+"""One message, one effect (I4), whoever stores it at the same time or uses its number; and what a silent stop costs (I13)."""
 
 import asyncio
 import uuid

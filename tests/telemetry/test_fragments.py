@@ -1,4 +1,4 @@
-"""What cards, rows and counters say, and that nothing which a robot or a person wrote is ever more than text."""
+"""What cards, rows and counters say, how old it is (I7), and that what robots and people write is text (I12)."""
 
 import hashlib
 import re

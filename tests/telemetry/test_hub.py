@@ -1,4 +1,4 @@
-"""The hub between a real Valkey, a real PostgreSQL and sockets that a test reads."""
+"""The hub between a real Valkey, a real PostgreSQL and sockets that a test reads; whatever fails, it comes right (I7)."""
 
 import asyncio
 from datetime import UTC, datetime

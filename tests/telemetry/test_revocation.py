@@ -1,4 +1,4 @@
-"""What is told at once to open pages: access that was taken away, and nothing else."""
+"""What is told at once to open pages: access that was taken away, and nothing else (I11)."""
 
 from django.contrib.auth.models import Group, Permission
 

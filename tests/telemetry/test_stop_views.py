@@ -1,4 +1,4 @@
-"""Stop, release and explain for many, over plain HTTP: who may, where, and what each robot's answer is."""
+"""Stop (I13), release and explain for many, over plain HTTP: who may, where, and what each robot's answer is."""
 
 import pytest
 from django.conf import settings

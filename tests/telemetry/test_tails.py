@@ -1,4 +1,4 @@
-"""A durable Redis that came back without its newest entries is noticed, though stream and group are there."""
+"""A durable Redis that came back without its newest entries is noticed, though stream and group are there (I3)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The applied watermark never runs ahead of what is applied, and passes what became a dead letter."""
+"""The applied watermark never runs ahead of what is applied, and passes what became a dead letter (I3)."""
 
 import random
 

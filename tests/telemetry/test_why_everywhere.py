@@ -1,4 +1,4 @@
-"""Why a mission waits is the same sentence in admin, API and on the live page: one rule, two ways to its facts."""
+"""Why a mission waits is the same sentence in admin, API and on the live page: one rule, two ways to its facts (I5)."""
 
 from datetime import UTC, datetime, timedelta
 

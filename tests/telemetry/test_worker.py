@@ -1,4 +1,6 @@
-"""What robots say is applied once, acknowledged after it is kept, whatever dies in between."""
+"""What robots say is applied once, acknowledged after it is kept, whatever dies in between (I2, I3, I4)."""
+
+from datetime import datetime
 
 import pytest
 from django.db import connection
@@ -44,13 +46,14 @@ def test_a_mission_runs_from_accepted_to_success(worker, clock, dispatched, dura
 
 
 def test_events_name_the_robot_and_the_message(worker, clock, dispatched):
+    """I8, for what robots say."""
     accepted = message("RB-001", "mission.accepted", mission=dispatched)
     say(accepted)
     work(worker, clock)
     event = Event.objects.get(kind="mission.started")
     assert (event.actor_kind, event.actor_id, event.actor_name) == ("robot", "RB-001", "Ella")
-    assert event.cause == f"message:{accepted['msg_id']}"
-    assert event.recorded_at == NOW
+    assert (event.cause, len(event.trace_id)) == (f"message:{accepted['msg_id']}", 32)
+    assert (event.recorded_at, event.occurred_at) == (NOW, datetime.fromisoformat(accepted["occurred_at"]))
 
 
 def test_a_resend_after_the_window_has_no_second_effect(worker, clock, dispatched, durable):
