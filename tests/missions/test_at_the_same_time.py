@@ -10,7 +10,7 @@ from fleet.history import by_user
 from fleet.models import Command, Event
 from fleet.refusals import Refused
 from missions import actions, drawing_up, ledger, locked
-from missions.facts import Accepted, Delivered
+from missions.facts import Accepted, Cancelled, Delivered
 from missions.models import Mission
 from tests.actors import tell
 
@@ -128,3 +128,22 @@ def test_a_lost_race_is_run_again_and_not_for_ever(dispatched, supervisor, monke
         said = "Conflict"
     assert said == outcome
     assert Command.objects.filter(kind="mission.cancel").count() == (outcome == "stopping")
+
+
+def test_what_was_said_before_a_lost_race_counts_no_more(dispatched, supervisor, monkeypatch):
+    tell(dispatched, Delivered(), Accepted(1))
+    commit = ledger.Ledger.commit
+
+    def ended_meanwhile(self):
+        monkeypatch.setattr(ledger.Ledger, "commit", commit)
+        raise Conflict("the robot was faster")
+
+    def again(mission_ids, *, now, opened=ledger.Ledger.open):
+        if ledger.Ledger.commit is commit:
+            monkeypatch.setattr(ledger.Ledger, "open", opened)
+            tell(dispatched, Cancelled(1))
+        return opened(mission_ids=mission_ids, now=now)
+
+    monkeypatch.setattr(ledger.Ledger, "commit", ended_meanwhile)
+    monkeypatch.setattr(ledger.Ledger, "open", again)
+    assert actions.cancel_mission(dispatched.pk, by=by_user(supervisor)) == "already ended"

@@ -47,6 +47,14 @@ def test_the_robot_is_stopped_first_and_the_rest_goes_on_elsewhere(running, supe
     assert carry_out() == []
 
 
+def test_it_is_as_urgent_and_as_patient_as_the_one_before(robot, supervisor):
+    own = {"priority": 7, "importance": "important", "offline_policy": "wait", "timeout_s": 777}
+    pk = drawing_up.draft_mission(title="Heavy", site=robot.site, robot=robot, steps=STEPS, by=SYSTEM, **own)
+    actions.dispatch_mission(pk, by=SYSTEM)
+    made = get(actions.hand_over_mission(pk, by=by_user(supervisor)))
+    assert {column: getattr(made, column) for column in own} == own
+
+
 def test_what_was_skipped_is_not_done_by_the_next_one_either(robot, supervisor):
     go = {"command": "navigate", "params": {"place": "Dock A"}}
     steps = [go | {"failure_then": "skip"}, go | {"timeout_s": 77}]

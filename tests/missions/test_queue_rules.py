@@ -9,7 +9,7 @@ import pytest
 
 from missions.queue import choosing
 from missions.queue.choosing import AT_ONCE, NAMED, choose, order, plan
-from missions.queue.reasons import MissionFacts, RobotFacts, obstacle, robot_obstacle, why
+from missions.queue.reasons import MissionFacts, RobotFacts, Robots, obstacle, robot_obstacle, why
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 CAN = frozenset({"navigate", "pick", "charge"})
@@ -153,6 +153,15 @@ def test_one_robot_per_charger():
     assert [d.mission.id for d in plan(missions, [ella, bruno], NOW)] == ["m1"]
     elsewhere = replace(missions[1], site_id=2, robot=replace(bruno, site_id=2))
     assert len(plan([missions[0], elsewhere], [ella, elsewhere.robot], NOW)) == 2
+
+
+def test_important_work_may_have_a_charging_robot_that_other_work_waits_for():
+    """What is worked out once for missions that are alike is not said of this one."""
+    charging = replace(ELLA, mode="charging", battery=40.0)
+    usual, important = waiting(1, robot=None), waiting(2, robot=None, important=True)
+    assert [d.mission.id for d in plan([usual, important], [charging], NOW)] == ["m2"]
+    robots = Robots([charging])
+    assert (robots.why_none(usual) is None, robots.why_none(important) is None) == (False, True)
 
 
 @pytest.mark.parametrize("seed", range(60))

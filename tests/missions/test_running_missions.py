@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from fleet import triggers
-from fleet.history import by_user
+from fleet.history import Origin, by_user
 from fleet.models import ApiToken, Brand, Event
 from fleet.people.tokens import by_token, issue_token
 from fleet.refusals import Refused
@@ -301,3 +301,6 @@ def test_nobody_approves_what_a_token_of_theirs_drew_up(site, robot, supervisor,
     with pytest.raises(Refused, match="drew up or edited themselves"):
         actions.approve_mission(pk, by=by_user(supervisor))
     actions.approve_mission(pk, by=by_user(admin_person))
+    somebody_else = Origin("api", f"{supervisor.pk}7/1", "wms for somebody whose number begins with theirs")
+    pk = drawing_up.draft_mission(title="Fetch", site=site, steps=STEPS, needs_approval=True, by=somebody_else)
+    actions.approve_mission(pk, by=by_user(supervisor))

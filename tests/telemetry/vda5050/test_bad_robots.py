@@ -75,6 +75,7 @@ def test_an_order_that_it_does_not_take(habits, reason, orders):
     assert ended(stage) == f"aborted {reason}"
     assert "accepted" not in stage.words
     assert len(stage.orders) <= orders
+    assert not stage.run(5).talk._orders._refused, "of what is over nothing is kept"
 
 
 @pytest.mark.parametrize("lost", [1, 3])

@@ -97,6 +97,7 @@ def test_a_state_that_cannot_be_read_says_nothing():
         (80.0, False, "RUNNING", False),
         (80.0, False, "FINISHED", True),
         (80.0, True, "WAITING", False),
+        (80.0, True, "FAILED", False),
         (None, True, "FINISHED", False),
     ],
 )
@@ -108,6 +109,7 @@ def test_charging_is_over_when_the_battery_says_so(charge, charging, status, don
 def test_what_ends_with_charging_is_finished_while_the_robot_charges_on():
     picture = at(2, "n-C", actions={1: "RUNNING"}, battery=Battery(85, True))
     assert words(picture, ("charge 80 C",)) == ["step_completed 1/1", "finished"]
+    assert words(replace(picture, driving=True), ("charge 80 C",)) == ["step_completed 1/1"], "it is not done yet"
 
 
 @pytest.mark.parametrize(("after_s", "done"), [(4.9, False), (5.0, True)])
@@ -132,6 +134,31 @@ def test_an_order_that_the_site_has_gone_beyond_says_nothing_of_what_is_left(out
     shown = receipts.progress(mission, segment, at(2, "n-A", actions={2: "FAILED"}), NOW)
     assert shown.superseded is superseded
     assert (shown.failed is not None) is (not superseded and outcome == "")
+
+
+@pytest.mark.parametrize(
+    ("current", "picture", "again"),
+    [
+        (1, at(0, "x", errors=(Issue("e", "FATAL", "", (("orderId", ORDER),)),)), True),
+        (2, at(2, "n-A", actions={2: "FAILED"}), False),  # it may have taken hold of the load
+    ],
+)
+def test_a_resume_gives_again_what_had_not_begun_when_its_order_was_ended(current, picture, again):
+    mission = dispatch(*STEPS, accepted=True, paused=True, current=current)
+    shown = receipts.progress(mission, plan.segment(mission, order_id(), Profile()), picture, NOW)
+    assert shown.failed is not None
+    wish = wishes.wish(Wanted(dispatch=mission), picture, shown, rests=True, resuming=True)
+    assert wish == (wishes.Give(order_id(run=2)) if again else None)
+
+
+@pytest.mark.parametrize(
+    ("more", "given"),
+    [({}, True), ({"e_stop": "MANUAL"}, False), ({"e_stop": "AUTOACK"}, False), ({"operating_mode": "MANUAL"}, False)],
+)
+def test_no_order_is_given_to_a_robot_that_people_hold(more, given):
+    mission = dispatch(*STEPS, accepted=False, current=0)
+    wish = wishes.wish(Wanted(dispatch=mission), Picture(**more), None, rests=True)
+    assert (wish == wishes.Give(order_id())) is given
 
 
 @pytest.mark.parametrize(("current", "goes_on"), [(2, False), (3, True)])
