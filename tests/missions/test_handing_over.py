@@ -1,5 +1,7 @@
 """What is left of a mission becomes a new one for another robot: once, after the old one has ended."""
 
+from uuid import uuid4
+
 import pytest
 from django.db import transaction
 from django.utils import timezone
@@ -10,11 +12,23 @@ from fleet.models import Alert, Command, Event
 from fleet.refusals import Refused
 from fleet.robots.stopping import stop_robot
 from missions import actions, drawing_up, handing_over
-from missions.facts import Accepted, Cancelled, Delivered, Due, Finished, RobotLost, StepCompleted, StepFailed
+from missions.facts import (
+    Accepted,
+    Cancelled,
+    Delivered,
+    DependencyMoved,
+    Due,
+    Edit,
+    Finished,
+    RobotLost,
+    StepCompleted,
+    StepFailed,
+)
 from missions.models import Mission, OriginKind
 from missions.queue.waiting import why_waiting
 from telemetry.stream import partition_of
 from tests.actors import STEPS, SYSTEM, tell
+from tests.missions.machine import Machine, step
 
 
 @pytest.fixture
@@ -53,6 +67,13 @@ def test_it_is_as_urgent_and_as_patient_as_the_one_before(robot, supervisor):
     actions.dispatch_mission(pk, by=SYSTEM)
     made = get(actions.hand_over_mission(pk, by=by_user(supervisor)))
     assert {column: getattr(made, column) for column in own} == own
+
+
+def test_who_comes_after_several_comes_after_the_others_as_before():
+    m, (handed_over, other, new) = Machine(), (uuid4() for _ in range(3))
+    m.tell(Edit({"title": "After both"}, [step()], (handed_over, other)))
+    assert m.tell(DependencyMoved(handed_over, new, "Fetch")) == ["applied"]
+    assert [row.on_id for row in m.change.children["dependencies"].values()] == [new, other]
 
 
 def test_what_was_skipped_is_not_done_by_the_next_one_either(robot, supervisor):

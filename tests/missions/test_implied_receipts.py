@@ -218,3 +218,20 @@ def test_finished_while_stopping_ends_it_as_confirmed_unless_the_rest_comes():
 def test_early_words_in_strict_sequence_are_told_once():
     m = Machine(*DRIVES, brand=STRICT).run()
     assert m.tell(StepCompleted(1, 2, 1), StepCompleted(1, 2, 1), Accepted(1)) == ["applied", "redundant", "redundant"]
+
+
+def test_more_words_before_their_turn_put_the_question_off_no_longer():
+    m = Machine(*DRIVES, brand=STRICT).run()
+    m.tell(StepCompleted(1, 2, 1))
+    assert m.due["gap"] == 2
+    m.tell(StepCompleted(1, 3, 1))
+    assert m.due["gap"] == 1
+
+
+def test_who_is_at_a_step_and_answers_of_something_else_is_sent_the_assignment_again():
+    """It took the assignment, as it spoke of a step; by its answer it does not know of it, and is not idle either."""
+    m = Machine(*DRIVES).dispatch()
+    m.tell(Delivered(), StepCompleted(1, 2, 1))
+    assert m.pass_("accepted") == "accepted" and m.row.asked_for == "accepted"
+    m.tell(Answered("running", False, "", (), True))
+    assert (m.row.state, m.row.asked_for, "accepted" in m.due) == ("pending", "", True)

@@ -4,12 +4,16 @@ import itertools
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 
+from missions.facts import DependencyFailed, Queue
 from missions.queue import choosing
 from missions.queue.choosing import AT_ONCE, NAMED, choose, order, plan
 from missions.queue.reasons import MissionFacts, RobotFacts, Robots, obstacle, robot_obstacle, why
+from missions.timings import WAITS_LONG_S, WAITS_MOST_S
+from tests.missions.machine import Machine
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 CAN = frozenset({"navigate", "pick", "charge"})
@@ -227,3 +231,16 @@ def test_missions_that_are_alike_ask_each_robot_once(monkeypatch):
     robots = [replace(ELLA, id=f"RB-{n:04}", mode="manual") for n in range(50)]
     plan([waiting(n, robot=None) for n in range(100)], robots, NOW)
     assert len(asked) == 50
+
+
+def test_what_waits_for_days_is_said_less_and_less_often_but_never_not_at_all():
+    m = Machine()
+    m.tell(Queue())
+    pauses = [(m.pass_("queued"), m.due["queued"])[1] for _ in range(40)]
+    assert pauses[0] == WAITS_LONG_S and pauses == sorted(pauses) and pauses[-2:] == [WAITS_MOST_S] * 2
+
+
+def test_what_runs_goes_on_though_what_it_came_after_is_said_to_have_failed():
+    m = Machine().run()
+    assert m.tell(DependencyFailed(uuid4(), "Before")) == ["redundant"]
+    assert m.row.state == "executing"

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from missions.queue import reasons
+from telemetry.live import hub
 from telemetry.live.board import LINGER_S, Board, Dirty, Viewer
 from telemetry.live.loading import Loaded, Versions, Waits
 from telemetry.snapshots import Snapshot
@@ -242,6 +243,19 @@ def test_again_means_a_whole_frame(board):
     put(board, [robot(name="meanwhile")])
     again = frame(board, viewer)
     assert again["whole"] and "meanwhile" in again["content"] and not viewer.pending
+
+
+def test_an_ack_leaves_a_snapshot_due_that_was_due():
+    """A viewer who lost a site, or comes from before an outage, confirms an older frame meanwhile."""
+    socket = hub.Socket(None, None, "session", None)
+    home = hub.Hub()
+    home.acked(socket, 0)
+    assert socket.snapshot_due
+    socket.snapshot_due = False
+    home.acked(socket, 0)
+    assert not socket.snapshot_due
+    home.acked(socket, 0, again=True)
+    assert socket.snapshot_due
 
 
 def test_one_card_that_cannot_be_rendered_takes_no_other_down(board, caplog):

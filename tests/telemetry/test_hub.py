@@ -36,7 +36,7 @@ class Browser(hub.Socket):
     async def _closed(self, code: int) -> None:
         self.closed.set_result(code)
 
-    async def until(self, text: str, home: hub.Hub, timeout_s: float = 5.0) -> dict:
+    async def until(self, text: str, home: hub.Hub, timeout_s: float = 60.0) -> dict:
         """The first frame that holds the text."""
         async with asyncio.timeout(timeout_s):
             while True:
@@ -45,7 +45,7 @@ class Browser(hub.Socket):
                 if text in frame["content"]:
                     return frame
 
-    async def beat(self, timeout_s: float = 5.0, **wanted: object) -> dict:
+    async def beat(self, timeout_s: float = 60.0, **wanted: object) -> dict:
         async with asyncio.timeout(timeout_s):
             while True:
                 beat = await self.beats.get()
@@ -55,7 +55,7 @@ class Browser(hub.Socket):
 
 async def linked(home: hub.Hub) -> None:
     """The hub listens to the live Redis."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not home.linked:
             await asyncio.sleep(0)
 
@@ -227,7 +227,7 @@ async def test_a_reader_that_stays_behind_is_asked_to_come_back(robot, home, mon
     for name in ("One", "Two", "Three"):
         await rename(robot, name)
         await idle.until(name, home)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await stuck.closed == 4012
     assert home.board.viewers == {idle} and not idle.closed.done()
 

@@ -57,6 +57,7 @@ EARLIER, LATER = NOW - timedelta(seconds=1), NOW + timedelta(seconds=1)
         ("online", None, None, "online"),
         ("online", LATER, None, "suspect"),
         ("online", EARLIER, None, "online"),
+        ("online", NOW, None, "online"),  # at the same moment: it was heard
         ("suspect", LATER, None, "suspect"),
         ("offline", LATER, None, "offline"),
         ("online", None, LATER, "offline"),

@@ -15,8 +15,11 @@ def test_permissions_that_are_given_are_told_to_nobody(db, monkeypatch, django_c
     with django_capture_on_commit_callbacks(execute=True):
         group.permissions.add(permission)  # as the first migrate does, when there may be no live Redis yet
     assert not told
-    with django_capture_on_commit_callbacks(execute=True):
+    with django_capture_on_commit_callbacks() as after_the_commit:
         group.permissions.remove(permission)
+        assert not told, "whoever looks before the commit still sees it"
+    for tell in after_the_commit:
+        tell()
     assert told
 
 
