@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from inspect import iscoroutinefunction
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError, DataError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
@@ -23,10 +25,21 @@ TITLES = {
     404: "Not found",
     405: "Not with this method",
     409: "Not possible as things are",
+    413: "Too large",
     422: "Something in it is wrong",
     429: "Too many requests",
     500: "A fault of the site",
     503: "Not available at the moment",
+}
+A_TIME = "A time with its zone, such as 2026-12-01T10:00:00Z."
+REASONS = {  # what the schema finds wrong → in words that say what to do; else its own
+    "extra_forbidden": "There is no such field. /api/v1/openapi.json describes all that there are.",
+    "missing": "This is needed.",
+    "model_attributes_type": "One JSON object, as docs/api.md shows.",
+    "timezone_aware": A_TIME,
+    "datetime_parsing": A_TIME,
+    "datetime_from_date_parsing": A_TIME,
+    "datetime_type": A_TIME,
 }
 
 
@@ -59,7 +72,7 @@ def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [{"field": _field(e["loc"]), "reason": e["msg"]} for e in error.errors]
+    errors = [{"field": _field(e["loc"]), "reason": REASONS.get(e["type"], e["msg"])} for e in error.errors]
     return problem(422, "; ".join(f"{e['field']}: {e['reason']}" for e in errors), errors=errors)
 
 
@@ -87,6 +100,10 @@ def _data(request: HttpRequest, error: DataError | UnicodeEncodeError) -> HttpRe
 def nowhere(request: HttpRequest, path: str) -> HttpResponse:
     """View of every path that the API does not have."""
     return problem(404, "There is no such address. /api/v1/openapi.json lists them all.")
+
+
+def _too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+    return problem(413, f"The body has more than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes. Nothing was done.")
 
 
 def _unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
@@ -121,6 +138,7 @@ def handle(api: NinjaAPI) -> None:
     api.add_exception_handler(Exception, _unexpected)
     api.add_exception_handler(HttpError, _http)
     api.add_exception_handler(ValidationError, _invalid)
+    api.add_exception_handler(RequestDataTooBig, _too_large)
     api.add_exception_handler(Wrong, _wrong)
     api.add_exception_handler(Http404, lambda request, error: problem(404, str(error)))
     api.add_exception_handler(Refused, lambda request, error: problem(409, str(error)))
