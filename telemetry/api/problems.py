@@ -89,8 +89,8 @@ def _wrong(request: HttpRequest, error: Wrong) -> HttpResponse:
 
 
 def _database(request: HttpRequest, error: DatabaseError) -> HttpResponse:
-    log.warning("%s could not be done, the database does not answer: %s", request.path, error)
-    return problem(503, "The database does not answer. Nothing was done; send it again.")
+    log.warning("%s could not be done, the database does not answer, or takes no writes: %s", request.path, error)
+    return problem(503, "The database does not answer, or takes no writes. Nothing was done; send it again.")
 
 
 def _data(request: HttpRequest, error: DataError | UnicodeEncodeError) -> HttpResponse:

@@ -280,7 +280,7 @@ class Links:
             self._database_well = True
         except DatabaseError as error:  # commands that are known are still sent
             if self._database_well:
-                log.warning("database does not answer, robots' commands wait: %s", error)
+                log.warning("the database does not answer, or takes no writes; robots' commands wait: %s", error)
             self._database_well, seen = False, []
         for row in seen:
             await self._attend(links[row.robot], row)

@@ -190,8 +190,10 @@ def _act(request: HttpRequest, verb: Verb, model: type[Model], target: Any) -> H
     except Conflict:
         return _answer(request, 409, "Somebody changed it at the same moment. Press it again.")
     except DatabaseError as error:
-        log.warning("%s could not be done, the database does not answer: %s", request.path, error)
-        return _answer(request, 503, "Not done: the database does not answer. Press it again in a moment.")
+        log.warning("%s could not be done, the database does not answer, or takes no writes: %s", request.path, error)
+        return _answer(
+            request, 503, "Not done: the database does not answer, or takes no writes. Press it again in a moment."
+        )
     return _answer(request, 200, verb.done.format(outcome if isinstance(outcome, str) else target))
 
 
@@ -211,8 +213,10 @@ def robots_action(request: HttpRequest, verb: str) -> HttpResponse:
     except Refused as refused:
         return _answer(request, 409, str(refused))
     except DatabaseError as error:
-        log.warning("%s could not be done, the database does not answer: %s", request.path, error)
-        return _answer(request, 503, "Not done, or not for all: the database does not answer. Press it again.")
+        log.warning("%s could not be done, the database does not answer, or takes no writes: %s", request.path, error)
+        return _answer(
+            request, 503, "Not done, or not for all: the database does not answer, or takes no writes. Press it again."
+        )
     done = [robot for robot, word in said.items() if word == many.word]
     wrong = [word for word in said.values() if word.endswith(".")]
     text = many.done.format(f"{len(done)} robot{'' if len(done) == 1 else 's'}") if done else many.nothing

@@ -19,6 +19,7 @@ from telemetry.drivers.contract import Say
 from telemetry.gateways import limits, rows
 from telemetry.gateways.intake import Unavailable
 from telemetry.gateways.links import SILENT_S
+from telemetry.gateways.mqtt import gateway as gateways
 from telemetry.gateways.mqtt import talk as talks
 from telemetry.gateways.mqtt import waiting, words
 from telemetry.gateways.mqtt.broker import Away
@@ -611,3 +612,25 @@ async def test_the_robots_of_a_gateway_that_ends_are_met_by_another(scripted_rob
         assert (two.talk().link is None) == (there is one), "what the other knew is not known here"
         two.tell(["begin"])
         await until(lambda: two.talk().link)
+
+
+async def test_a_database_that_is_away_is_told_of_once_and_again_when_it_is_back(monkeypatch, caplog):
+    caplog.set_level("INFO")
+    answers = [None, OperationalError("refused"), OperationalError("refused"), OperationalError("refused"), None, None]
+
+    async def tend():
+        if not answers:
+            raise gateways.Clash("that was all")
+        if error := answers.pop(0):
+            raise error
+
+    gateway = gateways.Gateway("mqtt://127.0.0.1:1", "drover-x")
+    monkeypatch.setattr(gateway, "_tend", tend)
+    monkeypatch.setattr(gateways, "TEND_S", 0)
+    with pytest.raises(gateways.Clash):
+        await gateway.run()
+    await gateway.end()
+    said = [record.getMessage() for record in caplog.records if record.name == gateways.__name__]
+    assert [line.partition(",")[0] for line in said] == [
+        "the share of robots cannot be renewed", "the share of robots is renewed again",
+    ]  # fmt: skip

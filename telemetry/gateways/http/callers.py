@@ -186,4 +186,4 @@ def ended(how: Ended) -> Problem:
 
 
 def no_database() -> Problem:
-    return Problem(503, "Not now", "The database does not answer. Send it again.", retry_after_s=2)
+    return Problem(503, "Not now", "The database does not answer, or takes no writes. Send it again.", retry_after_s=2)

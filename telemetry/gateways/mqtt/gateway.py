@@ -118,12 +118,21 @@ class Gateway:
 
     async def run(self) -> None:
         """Keep the share and the robots, until cancelled. Raises `Clash`."""
+        told = False
         while True:
             await asyncio.sleep(TEND_S)
             try:
                 await self._tend()
+                if told:
+                    log.info("the share of robots is renewed again")
+                told = False
             except DatabaseError as error:
-                log.warning("the share of robots cannot be renewed, the database does not answer: %s", error)
+                if not told:
+                    log.warning(
+                        "the share of robots cannot be renewed, the database does not answer, or takes no writes: %s",
+                        error,
+                    )
+                told = True
             except Clash:
                 raise
             except Exception:
