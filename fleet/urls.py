@@ -7,6 +7,8 @@ from fleet.people import account
 from telemetry.api import api, nowhere
 from telemetry.watching import health, scrape
 
+admin.autodiscover()
+
 urlpatterns = [
     path("healthz", health.healthz),
     path("readyz", health.readyz),

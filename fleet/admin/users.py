@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import django.contrib.auth.admin  # noqa: F401  (it registers what is taken out below)
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.forms import SetPasswordForm

@@ -224,6 +224,9 @@ def test_viewers_can_open_every_page(world, role):
     assert history.url.endswith("/change/#history")
 
 
+admin.autodiscover()
+
+
 @pytest.mark.parametrize("model", [m for m in admin.site._registry if m._meta.app_label in ("fleet", "missions")])
 def test_no_list_deletes_or_edits(world, model):
     """Not even for a superuser: no bulk actions, no editable lists, no delete."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
 from fleet.running import claim, embedded, foreign, keys, trouble
@@ -118,12 +119,12 @@ class Site:
             self.console.say(lacks)
             self.foreign_robots = False
         await asyncio.gather(
-            self._stores(supervisor), supervisor.once("static", *MANAGE, "collectstatic", "--noinput", "-v0")
+            self._stores(supervisor), asyncio.to_thread(call_command, "collectstatic", interactive=False, verbosity=0)
         )
         if self.restore:
             await self._restore(supervisor, self.restore, secrets)
         self.console.say("bringing the database up to date; a new one takes a few seconds")
-        await supervisor.once("migrate", *MANAGE, "migrate", "--noinput", "-v0")
+        await supervisor.once("migrate", *MANAGE, "migrate", "--noinput", "-v0", "--skip-checks")
         fd = listener.fileno()
         web = Program(
             "web", [sys.executable, "-m", "daphne", "--fd", str(fd), "-v", "0", "fleet.asgi:application"],

@@ -18,6 +18,7 @@ class Command(BaseCommand):
         "Write history, rows, people and robots' credentials (digests) as one consistent file, while the site runs. "
         "Not in it: who is signed in, and Redis (robots repeat what was not applied)."
     )
+    requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("target", type=Path, help="A folder (the file is named by the time) or a new .zip file.")

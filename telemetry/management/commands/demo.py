@@ -18,6 +18,7 @@ EVERY_S = 1.0
 
 class Command(BaseCommand):
     help = "Make sites, brands, robots and users of the demo; what is there already stays."
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--keep", action="store_true", help="do not make anything; keep missions coming")

@@ -11,6 +11,7 @@ class Command(BaseCommand):
     help = (
         "Count the statistics anew from the history, up to where the group `statistics` is. Nothing else waits for it."
     )
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--rebuild", action="store_true", help="Throw the counts away and count anew.")

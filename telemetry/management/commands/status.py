@@ -27,6 +27,7 @@ KNOCKED = timedelta(hours=1)  # how far back strangers are named
 
 class Command(BaseCommand):
     help = "Processes, partitions and their backlog, presence, who knocked, dead letters, open stops: on one screen."
+    requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         now = timezone.now()

@@ -14,6 +14,7 @@ from telemetry.keeping.tidying import MESSAGES, Tidying, old_rows
 
 class Command(BaseCommand):
     help = "Delete rows that are older than the DROVER_KEEP_… settings say. The history is never deleted."
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="say how many rows would go; delete nothing")
