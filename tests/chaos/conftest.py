@@ -19,11 +19,11 @@ from telemetry import snapshots
 from tests.eventually import eventually
 
 
-def database_url() -> str:
-    """The test's own database, as a libpq URI."""
+def database_url(name: str = "") -> str:
+    """The test's own database, or another of its server, as a libpq URI."""
     parts = connection.settings_dict
     where = {name: value for name, value in (("host", parts["HOST"]), ("port", parts["PORT"])) if value}
-    return f"postgresql://{quote(parts['USER'])}@/{parts['NAME']}?{urlencode(where)}"
+    return f"postgresql://{quote(parts['USER'])}@/{name or parts['NAME']}?{urlencode(where)}"
 
 
 @pytest.fixture
