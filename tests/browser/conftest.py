@@ -24,6 +24,7 @@ from tests.tools import tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--force-prefers-reduced-motion"]  # what turns for ever is painted for ever, and here by the processor
 VIOLATIONS = """
 window.violations = [];
 document.addEventListener('securitypolicyviolation', (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI}`));
