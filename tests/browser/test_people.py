@@ -12,12 +12,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PASSWORD = "correct horse battery"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_wrong_passwords_a_pause_and_the_own_sessions(sign_in, web, supervisor, scheme):
+def test_wrong_passwords_a_pause_and_the_own_sessions(sign_in, web, supervisor):
     hasher = PBKDF2PasswordHasher()  # the server is not told of the quick one of tests
     User.objects.filter(pk=supervisor.pk).update(password=hasher.encode(PASSWORD, hasher.salt()))
-    page = sign_in(User.objects.get(pk=supervisor.pk), color_scheme=scheme)
-    stranger = page.context.browser.new_context(base_url=web.url, color_scheme=scheme).new_page()
+    page = sign_in(User.objects.get(pk=supervisor.pk))
+    stranger = page.context.browser.new_context(base_url=web.url).new_page()
     stranger.goto("/login/")
     for _ in range(settings.AXES_FAILURE_LIMIT):
         stranger.fill("#id_username", "Ana")
