@@ -37,7 +37,7 @@ from telemetry.worker.process import prepare, settle
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
     """(machine, rows). Needs empty stores of its own."""
-    preloaded, robot_count, rounds, singles = (1_000, 40, 2, 20) if quick else (1_000_000, 200, 9, 600)
+    preloaded, robot_count, rounds, singles = (1_000, 28, 1, 5) if quick else (1_000_000, 200, 9, 600)
     connection_created.connect(prepare, dispatch_uid="worker.prepare")  # as in a worker's process
     about = machine(Path(settings.VAR), **stores_in_words())
     call_command("migrate", verbosity=0)

@@ -36,7 +36,7 @@ LATER = timedelta(days=400)  # everything that has an age is old by then
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
     """(machine, rows). Needs empty stores of its own. `profile` is not looked at."""
-    robot_count, missions, old = (2, 3, 5_000) if quick else (10, 40, 200_000)
+    robot_count, missions, old = (2, 2, 2_000) if quick else (10, 40, 200_000)
     about = machine(Path(settings.VAR), **stores_in_words())
     call_command("migrate", verbosity=0)
     site, robots = fleet_of(robot_count)

@@ -18,7 +18,9 @@ def main() -> None:
     var = Path(os.environ.get("DROVER_VAR", ROOT / "var"))
     url = f"http://127.0.0.1:{os.environ.get('DROVER_PORT', '8000')}"
     secrets = dict(line.split("=", 1) for line in (var / "secrets").read_text().splitlines())
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    chromium = next(
+        filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")))
+    )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page(base_url=url, viewport=SIZE, color_scheme="light")

@@ -133,7 +133,7 @@ def web(transactional_db, server):
 
 @pytest.fixture(scope="module")  # no longer: playwright's loop runs in this thread, and others' async tests need theirs
 def chromium():
-    path = tool("chromium", "chromium-browser", "google-chrome")
+    path = tool("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(PATIENCE_S * 1000)
