@@ -7,7 +7,7 @@ telemetry/frames.py. Imports no Django: robots use it too.
 import math
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import msgspec
@@ -295,6 +295,16 @@ def _bounded(raw: bytes | str) -> bytes:
     return data
 
 
+def _few(struct: type[Struct]) -> dict[str, tuple[str, ...]]:
+    """Fields that are one of a few words → those words."""
+    return {name: get_args(hint) for name, hint in get_type_hints(struct).items() if get_origin(hint) is Literal}
+
+
+_FEW = {
+    name: words for struct in (Up, *(known.data for known in TYPES.values())) for name, words in _few(struct).items()
+}
+
+
 def _bad(error: Exception, raw: bytes, prefix: str = "") -> Bad:
     """A decoder's error with the field that it is about: `… - at `$.seq``, `… missing required field `seq``."""
     if isinstance(error, RecursionError):
@@ -308,6 +318,8 @@ def _bad(error: Exception, raw: bytes, prefix: str = "") -> Bad:
     missing = re.search(r"missing required field `(\w+)`", reason)
     if missing:
         names, reason = [*names, missing[1]], "is missing"
+    if allowed := _FEW.get(names[-1]) if names and reason.startswith("Invalid enum value") else None:
+        reason += f": it is one of {', '.join(value or '“”' for value in allowed)}"
     return Bad(".".join(names) or "message", reason, msg_id=_msg_id(raw))
 
 

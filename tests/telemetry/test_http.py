@@ -224,7 +224,7 @@ async def test_a_message_with_a_good_envelope_is_kept_so_that_its_number_is_pass
     assert reply.body["verdicts"] == [
         {
             "type": "ack", "msg_id": bad["msg_id"], "verdict": "invalid", "field": "data.mode",
-            "reason": "Invalid enum value 'asleep'",
+            "reason": "Invalid enum value 'asleep': it is one of idle, running, charging, paused, fault, manual",
         }
     ]  # fmt: skip
     assert stored(streams) == [bad]

@@ -255,3 +255,11 @@ def test_no_data_raises_anything_but_bad_and_what_passes_can_be_stored(type, val
 def test_the_module_needs_no_django():
     source = Path(protocol.__file__).read_text()
     assert not re.search(r"^(from|import) (django|fleet|missions)", source, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("data", "allowed"), [
+    ({"mode": "asleep"}, "idle, running, charging, paused, fault, manual"),
+    ({"mode": "idle", "ended": "eaten"}, "“”, finished, cancelled, rejected, failed"),
+])  # fmt: skip
+def test_a_word_that_is_none_of_a_few_is_told_which_there_are(data, allowed):
+    assert refusal(message("robot.state", data=data)).reason.endswith(f": it is one of {allowed}")
