@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 from django.utils import timezone
 
 from fleet.models import Alert, Hold, HoldKind, Severity, Silence
@@ -28,7 +28,8 @@ def heard(now: datetime) -> QuerySet[Alert]:
     return found.annotate(count=F("tally__count"), last_at=F("tally__last_at"))
 
 
-def open_alerts(user: Any, now: datetime | None = None) -> list[Any]:
-    """What this person should know of now: not acknowledged first, the worst first, then the newest."""
-    rows = at_sites(user, heard(now or timezone.now())).select_related("site")
-    return sorted(rows, key=lambda a: (a.acknowledged_at is not None, RANK[Severity(a.severity)], -a.pk))
+def open_alerts(user: Any, now: datetime | None = None) -> QuerySet[Alert]:
+    """What this person should know of now: not acknowledged first, the worst first, then the newest. There may be thousands."""
+    worst = Case(*(When(severity=severity, then=rank) for severity, rank in RANK.items()))
+    seen = Case(When(acknowledged_at=None, then=0), default=1)
+    return at_sites(user, heard(now or timezone.now())).select_related("site").order_by(seen, worst, "-pk")

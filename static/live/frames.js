@@ -42,6 +42,7 @@ function before(event) {
   frame.last = snapshot && !frame.more;
   if (frame.last) {
     keepOnly(snapshot);
+    document.getElementById('rest')?.remove(); // all are here
     snapshot = null;
   }
   frame.gone.forEach((id) => document.getElementById(id)?.remove());

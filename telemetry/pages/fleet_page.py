@@ -31,6 +31,7 @@ from telemetry.live import access, alarms, loading
 from telemetry.live.board import Board, Viewer
 
 log = logging.getLogger(__name__)
+MOST = 300  # cards, and missions, of the page itself; the socket brings all, in parts
 STEER = {  # permission → class on <body> that shows its buttons
     "fleet.stop_robot": "can-stop",
     "fleet.release_robot": "can-release",
@@ -142,9 +143,9 @@ def fleet(request: HttpRequest) -> HttpResponse:
     board.ended = loading.ended()
     board.put_alerts(alarms.load())
     board.put(board.take(), found, snapshots.last_known(list(found.robots)), 0.0)
-    shown = {"counts": "", "robots": "", "missions": "", "bell": "", "alerts": ""}
-    for _key, fragment in board.shown(view):
-        shown[fragment.kind] += fragment.html
+    shown: dict[str, list[str]] = {"counts": [], "robots": [], "missions": [], "bell": [], "alerts": []}
+    for _key, fragment in board.shown(view):  # the worst first
+        shown[fragment.kind].append(fragment.html)
     context = {
         "sites": sites,
         "site": site,
@@ -152,7 +153,8 @@ def fleet(request: HttpRequest) -> HttpResponse:
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "body_class": " ".join(name for permission, name in STEER.items() if request.user.has_perm(permission)),
         # finished HTML of the templates that every push uses, autoescaped there
-        **{kind: mark_safe(html) for kind, html in shown.items()},  # noqa: S308
+        **{kind: mark_safe("".join(html[:MOST])) for kind, html in shown.items()},  # noqa: S308
+        "rest": max(0, len(shown["robots"]) - MOST),
     }
     response = render(request, "fleet/page.html", context)
     response["Cache-Control"] = "no-store"

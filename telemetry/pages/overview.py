@@ -48,7 +48,7 @@ class Tile(NamedTuple):
 
 def overview(user: Any) -> dict[str, Any]:
     """Context of the start page. A fixed number of queries."""
-    robots, missions, needs, alerts = [], [], _worker(), []
+    robots, missions, needs, shown, more = [], [], _worker(), [], 0
     if user.has_perm("fleet.view_robot"):
         robots = _robots(user)
         needs += _needs_of_robots(user)
@@ -60,10 +60,12 @@ def overview(user: Any) -> dict[str, Any]:
         needs += _approvals(counted["approval"]["count"])
     if user.has_perm("fleet.view_alert"):
         alerts = open_alerts(user)
-    shown, now = alerts[:ALERTS], timezone.now()
+        shown = list(alerts[:ALERTS])
+        more = alerts.count() - ALERTS if len(shown) == ALERTS else 0
+    now = timezone.now()
     return {
         "robots": robots, "missions": missions, "needs": needs, "alerts": [_alert(a, now) for a in shown],
-        "more_alerts": len(alerts) - len(shown),
+        "more_alerts": more,
     }  # fmt: skip
 
 

@@ -4,7 +4,8 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from fleet.alerts import actions as alerts
@@ -123,3 +124,17 @@ def test_dead_letters_make_one_alert_per_robot(robot, supervisor):
     assert "Dead letter of RB-001" in alert.text
     assert "closed" in alerts.acknowledge(alert.pk, by=SYSTEM)
     assert Event.objects.filter(kind="alert.opened").count() == 1
+
+
+def test_of_many_alerts_the_start_page_reads_those_that_it_shows(client, admin_person, site):
+    """Thousands may be open when a network goes down, which is when somebody opens this page."""
+    from telemetry.pages.overview import ALERTS, overview
+
+    for n in range(ALERTS + 3):
+        severity = "critical" if n == 1 else "info"
+        alerts.raise_alert(f"x:{n}", severity=severity, text=f"Number {n}", site=site.pk)
+    with CaptureQueriesContext(connection) as asked:
+        seen = overview(admin_person)
+    assert [a.words for a in seen["alerts"]][:2] == ["Number 1", f"Number {ALERTS + 2}"]
+    assert (len(seen["alerts"]), seen["more_alerts"]) == (ALERTS, 3)
+    assert any(f"LIMIT {ALERTS}" in query["sql"] for query in asked)

@@ -14,6 +14,7 @@ from fleet.robots import actions as robots
 from fleet.robots import stopping
 from missions import actions, drawing_up, facts
 from missions.models import Mission
+from telemetry.pages import fleet_page
 from tests import varied_fleet
 from tests.actors import SYSTEM, tell
 
@@ -71,13 +72,16 @@ def test_the_page_is_complete_without_its_socket(client, admin_person):
     assert "no-store" in page["Cache-Control"]
 
 
-def test_a_site_shows_its_own(client, admin_person):
+def test_a_site_shows_its_own(client, admin_person, monkeypatch):
     fleet = varied_fleet.build(timezone.now())
     client.force_login(admin_person)
     html = client.get(f"/fleet/?site={fleet.site.pk}").content.decode()
     assert html.count("<article") == 10 and f'/live/ws?site={fleet.site.pk}"' in html
     for nonsense in ("999", "x", "-1", "1 OR 1", "9" * 5000, "\N{SUPERSCRIPT TWO}"):
         assert client.get("/fleet/", {"site": nonsense}).content.decode().count("<article") == 12
+    monkeypatch.setattr(fleet_page, "MOST", 5)  # of thousands the page itself has the worst, and says so
+    page = client.get("/fleet/").content.decode()
+    assert page.count("<article") == 5 and "7 more robots come in a moment" in page
 
 
 def test_queries_of_the_page_do_not_grow_with_the_fleet(client, admin_person, django_assert_num_queries):
