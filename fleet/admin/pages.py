@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import get_fields_from_path, quote, unquote
 from django.contrib.admin.views.main import ERROR_FLAG
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
@@ -141,6 +142,9 @@ class KeptAdmin(admin.ModelAdmin):
             return redirect(request.path)  # PostgreSQL cannot compare with NUL
         if any(name.endswith("__year") and not 1 <= _int(value) <= 9999 for name, value in request.GET.items()):
             return redirect(f"{request.path}?{ERROR_FLAG}=1")  # as Django answers whatever else it cannot compare with
+        if not all(self._is_key(text) for text in request.POST.getlist(ACTION_CHECKBOX_NAME)):
+            messages.error(request, OUT_OF_DATE)
+            return redirect(request.get_full_path())
         said = {
             "title": capfirst(self.many or self.opts.verbose_name_plural),
             "many": self.many,
@@ -149,6 +153,14 @@ class KeptAdmin(admin.ModelAdmin):
             "add_words": self.add,
         }
         return super().changelist_view(request, said | (extra_context or {}))
+
+    def _is_key(self, text: str) -> bool:
+        """Whether a row of this list could have this key: Django asks the database without looking."""
+        try:
+            self.opts.pk.to_python(text)  # type: ignore[union-attr]
+        except ValidationError:
+            return False
+        return "\x00" not in text
 
 
 class ReadOnlyAdmin(KeptAdmin):

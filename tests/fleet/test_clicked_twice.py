@@ -181,3 +181,12 @@ def test_what_was_not_looked_at_is_not_set_off(admin, mission, supervisor, actio
     stale = data | {"seen": f"{mission.pk}:{mission.version}"}
     assert "It has changed since you looked" in said(admin.post("/admin/missions/mission/", stale, follow=True))[0]
     assert not Mission.objects.get(pk=mission.pk).queued_at
+
+
+@pytest.mark.parametrize("path", ["missions/mission", "missions/deadletter", "fleet/robot"])
+@pytest.mark.parametrize("key", ["-inf", "x", "9" * 30, "a%00b".replace("%00", chr(0)), "\u202e"])
+def test_a_list_is_not_thrown_by_rows_that_cannot_be(admin, robot, path, key):
+    """Django hands the ticked keys to the database as they come."""
+    action = {"missions/mission": "cancel", "missions/deadletter": "discard", "fleet/robot": "stop"}[path]
+    data = {"action": action, "_selected_action": [key], "index": "0"}
+    assert admin.post(f"/admin/{path}/", data).status_code in (200, 302)
