@@ -300,9 +300,8 @@ def _few(struct: type[Struct]) -> dict[str, tuple[str, ...]]:
     return {name: get_args(hint) for name, hint in get_type_hints(struct).items() if get_origin(hint) is Literal}
 
 
-_FEW = {
-    name: words for struct in (Up, *(known.data for known in TYPES.values())) for name, words in _few(struct).items()
-}
+_STRUCTS: tuple[type[Struct], ...] = (Up, *(known.data for known in TYPES.values()))
+_FEW = {name: words for struct in _STRUCTS for name, words in _few(struct).items()}
 
 
 def _bad(error: Exception, raw: bytes, prefix: str = "") -> Bad:
