@@ -8,9 +8,13 @@ from uuid import uuid4
 
 import pytest
 
+from fleet.history import AGGREGATES, Change
+from fleet.models import Hold, Robot
 from missions.facts import DependencyFailed, Queue
+from missions.ledger import Ledger
 from missions.queue import choosing
 from missions.queue.choosing import AT_ONCE, NAMED, choose, order, plan
+from missions.queue.dispatching import locked
 from missions.queue.reasons import MissionFacts, RobotFacts, Robots, obstacle, robot_obstacle, why
 from missions.timings import WAITS_LONG_S, WAITS_MOST_S
 from tests.missions.machine import Machine
@@ -236,7 +240,7 @@ def test_missions_that_are_alike_ask_each_robot_once(monkeypatch):
 def test_what_waits_for_days_is_said_less_and_less_often_but_never_not_at_all():
     m = Machine()
     m.tell(Queue())
-    pauses = [(m.pass_("queued"), m.due["queued"])[1] for _ in range(40)]
+    pauses = [(m.pass_("queued"), m.due["queued"])[1] for _ in range(12)]
     assert pauses[0] == WAITS_LONG_S and pauses == sorted(pauses) and pauses[-2:] == [WAITS_MOST_S] * 2
 
 
@@ -244,3 +248,30 @@ def test_what_runs_goes_on_though_what_it_came_after_is_said_to_have_failed():
     m = Machine().run()
     assert m.tell(DependencyFailed(uuid4(), "Before")) == ["redundant"]
     assert m.row.state == "executing"
+
+
+@pytest.mark.parametrize(
+    ("row", "why_not"),
+    [
+        ({}, None),
+        ({"presence": "offline"}, "Ella is offline"),
+        ({"mode": "manual"}, "Ella is driven by hand"),
+        ({"fault": "wheel stuck"}, "Ella has a fault: wheel stuck"),
+        ({"site_id": 2}, "Ella works at another site"),
+        ({"retired_at": NOW}, "Ella is retired"),
+        ({"capabilities": ["pick"]}, "Ella cannot navigate: it says that it can pick"),
+    ],
+)
+def test_what_the_locked_row_of_a_robot_says_counts_and_not_what_was_known_before(row, why_not):
+    robot = Robot(pk="RB-001", **{"site_id": 1, "presence": "online", "mode": "idle"} | row)
+    change = Change(AGGREGATES["robot"], robot, {"holds": {}})
+    assert _text(robot_obstacle(locked(ELLA, change, Ledger(NOW, {}, {}, {})), GO)) == why_not
+    busy = locked(ELLA, change, Ledger(NOW, {}, {}, {"RB-001": uuid4()}))
+    assert robot_obstacle(busy, GO) is not None
+    stopped = Hold(kind="stopped", by="Ana", why="spill")
+    held = locked(ELLA, Change(AGGREGATES["robot"], robot, {"holds": {2: stopped}}), Ledger(NOW, {}, {}, {}))
+    assert held.held == "Stopped by Ana: spill"
+
+
+def _text(reason) -> str | None:
+    return None if reason is None else reason.text

@@ -202,4 +202,71 @@ DEFECTS = (
         "    if picture.operating_mode",
         "tests/telemetry/vda5050/test_habits.py::test_a_garbled_list_of_nodes_does_not_make_it_idle",
     ),
+    one(
+        "VDA 5050: a stop leaves a resume on its way", "telemetry/drivers/vda5050/stops.py",
+        '            self._errands.drop("stopPause")\n', "",
+        "tests/telemetry/vda5050/test_stopping.py::test_a_stop_takes_back_a_resume_that_has_not_arrived",
+    ),
+    one(
+        "VDA 5050: an order into an emergency stop", "telemetry/drivers/vda5050/wishes.py",
+        "if not automatic(picture) or picture.e_stopped:", "if not automatic(picture):",
+        "tests/telemetry/vda5050/test_receipts.py::test_no_order_is_given_to_a_robot_that_people_hold[more1-False]",
+    ),
+    one(
+        "VDA 5050: a charge that failed counts", "telemetry/drivers/vda5050/receipts.py",
+        'state.status not in ("WAITING", "FAILED")', 'state.status != "WAITING"',
+        "tests/telemetry/vda5050/test_receipts.py"
+        "::test_charging_is_over_when_the_battery_says_so[80.0-True-FAILED-False]",
+    ),
+    one(
+        "VDA 5050: a resume does not give again what had not begun", "telemetry/drivers/vda5050/wishes.py",
+        " and not (resuming and not shown.failed.begun)", "",
+        "tests/telemetry/vda5050/test_receipts.py"
+        "::test_a_resume_gives_again_what_had_not_begun_when_its_order_was_ended[1-picture0-True]",
+    ),
+    one(
+        "a question put off by each further word", "missions/decide/clocks.py",
+        "    if mission.gap_due_at or suspended(mission) or not decides:\n",
+        "    if suspended(mission) or not decides:\n",
+        "tests/missions/test_implied_receipts.py::test_more_words_before_their_turn_put_the_question_off_no_longer",
+    ),
+    one(
+        "what is waited for is said ever more seldom", "missions/decide/requests.py",
+        "min(max(waited_s, timings.WAITS_LONG_S), timings.WAITS_MOST_S)", "max(waited_s, timings.WAITS_LONG_S)",
+        "tests/missions/test_queue_rules.py"
+        "::test_what_waits_for_days_is_said_less_and_less_often_but_never_not_at_all",
+    ),
+    one(
+        "a failed dependency ends what runs", "missions/decide/requests.py",
+        "    if change.row.dispatched_at:\n        return Verdict.REDUNDANT\n    change.record(\"mission.dependency_failed\"",
+        "    change.record(\"mission.dependency_failed\"",
+        "tests/missions/test_queue_rules.py"
+        "::test_what_runs_goes_on_though_what_it_came_after_is_said_to_have_failed",
+    ),
+    one(
+        "a hand-over moves all that a mission comes after", "missions/decide/requests.py",
+        "        if dependency.on_id == fact.on\n", "",
+        "tests/missions/test_handing_over.py::test_who_comes_after_several_comes_after_the_others_as_before",
+    ),
+    one(
+        "important work is not told apart", "missions/queue/choosing.py",
+        "mission.commands, mission.important, mission.not_robot)", "mission.commands, mission.not_robot)",
+        "tests/missions/test_queue_rules.py"
+        "::test_important_work_may_have_a_charging_robot_that_other_work_waits_for",
+    ),
+    one(
+        "an ack forgets a snapshot that is due", "telemetry/live/hub.py",
+        "socket.snapshot_due |= again", "socket.snapshot_due = again",
+        "tests/telemetry/test_board.py::test_an_ack_leaves_a_snapshot_due_that_was_due",
+    ),
+    one(
+        "Resume without the version that was seen", "templates/fleet/_robot.html",
+        "/resume?version={{ r.mission_version }}", "/resume",
+        "tests/telemetry/test_fragments.py::test_what_a_card_offers_and_stop_always[row5-offered5]",
+    ),
+    one(
+        "access is told as taken away before the commit", "telemetry/live/revocation.py",
+        "        transaction.on_commit(tell)\n", "        tell()\n",
+        "tests/telemetry/test_revocation.py::test_permissions_that_are_given_are_told_to_nobody",
+    ),
 )  # fmt: skip

@@ -9,7 +9,7 @@ import redis
 from django.conf import settings
 
 from telemetry import stream
-from telemetry.gateways.intake import Intake, Unavailable
+from telemetry.gateways.intake import LATE_S, Intake, Unavailable
 
 AT = datetime(2026, 11, 29, 10, 0, 0, 123456, tzinfo=UTC)
 
@@ -207,6 +207,24 @@ def test_the_age_of_the_oldest_unapplied_entry(streams):
     assert 99 < streams.oldest_unapplied_s(everything, later) < 102  # read, not acknowledged
     streams.ack(p, [entry.id])
     assert streams.oldest_unapplied_s(everything, later) == 0
+
+
+async def test_what_was_stored_late_is_not_acknowledged(intake, durable, monkeypatch):
+    """A deadline may have fired meanwhile that took it for not said: its robot says it again, and that is a duplicate."""
+    once = Intake._round_trip
+
+    async def slow(self, batch):
+        stored = await once(self, batch)
+        for waiting in batch:
+            waiting.since -= LATE_S
+        return stored
+
+    monkeypatch.setattr(Intake, "_round_trip", slow)
+    msg_id = uuid.uuid4()
+    with pytest.raises(Unavailable, match="not stored in time"):
+        await intake.store("RB-1", msg_id, b"{}", AT)
+    monkeypatch.setattr(Intake, "_round_trip", once)
+    assert await intake.store("RB-1", msg_id, b"{}", AT) == "duplicate"
 
 
 async def test_nothing_of_a_robot_overtakes_what_could_not_be_stored(intake, durable, monkeypatch):
