@@ -247,6 +247,20 @@ def test_values_that_grow_old_say_so(fleet, robot):
     expect(card(fleet).locator(".old")).to_contain_text("ago")  # nothing comes any more
 
 
+def test_beats_of_a_server_without_its_database_do_not_look_live(fleet):
+    """The line is up and says so; what is shown may be old all the same."""
+    seen = fleet.evaluate("""() => {
+        const was = performance.now.bind(performance);
+        performance.now = () => was() + 60_000;
+        const data = JSON.stringify({ beat: Date.now(), trouble: 'The database does not answer', slow: false });
+        document.body.dispatchEvent(new CustomEvent('htmx:ws:before:message:incoming', { detail: { message: { data } } }));
+        const { dataset, title } = document.getElementById('link-state');
+        return [dataset.state, title, document.body.classList.contains('stale')];
+    }""")
+    assert seen == ["stale", "The database does not answer", True]
+    is_live(fleet)  # with the next beat, which knows of no trouble
+
+
 def test_who_is_signed_out_is_told_and_not_reconnected(fleet, supervisor):
     supervisor.set_password("another one")
     supervisor.save()

@@ -35,6 +35,6 @@ def test_a_pinned_package_wants_of_the_others_what_is_pinned(pin: Requirement) -
             assert other.specifier.contains(version, prereleases=True), f"{pin.name} wants {other}, pinned is {version}"
 
 
-def test_each_line_is_an_exact_pin() -> None:
-    for pin in PINS:
-        assert re.fullmatch(r"==[0-9][0-9a-z.]*", str(pin.specifier)), f"{pin} is no exact pin"
+@pytest.mark.parametrize("pin", PINS, ids=lambda pin: pin.name)
+def test_each_line_is_an_exact_pin(pin: Requirement) -> None:
+    assert re.fullmatch(r"==[0-9][0-9a-z.]*", str(pin.specifier))

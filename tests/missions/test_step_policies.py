@@ -205,7 +205,9 @@ def draw_up(robot, **policy):
 
 def test_what_is_not_said_is_the_command_types(robot):
     pk = drawing_up.draft_mission(title="Fetch", site=robot.site, robot=robot, steps=STEPS, by=SYSTEM)
-    for row in Step.objects.filter(mission=pk):
+    rows = list(Step.objects.filter(mission=pk).order_by("number"))
+    assert [row.command for row in rows] == ["navigate", "pick", "drop"]
+    for row in rows:
         known = TYPES[row.command]
         assert (
             (row.repeatable, row.confirm)

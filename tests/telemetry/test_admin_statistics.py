@@ -58,15 +58,16 @@ def test_numbers_beside_bars_and_no_style_attribute(client, supervisor, counts):
 
 @pytest.mark.parametrize(
     ("query", "expected"),
-    [("?days=90", 60), ("?days=7", 10), ("?days=7&brand=999", None), ("?start=2020-01-01&end=2020-02-01", 0)],
+    [
+        ("?days=90", '<span class="quiet num">60</span>'),
+        ("?days=7", '<span class="quiet num">10</span>'),
+        ("?days=7&brand=999", "Select a valid choice"),
+        ("?start=2020-01-01&end=2020-02-01", "Nothing was counted in this time"),
+    ],
 )
 def test_the_filters_narrow_the_time_and_the_brand(client, supervisor, counts, query, expected):
     client.force_login(supervisor)
-    shown = page(client, query)
-    if expected:
-        assert f'<span class="quiet num">{expected}</span>' in shown
-    else:
-        assert "Nothing was counted in this time" in shown or "Select a valid choice" in shown
+    assert expected in page(client, query)
 
 
 def test_days_from_and_to_are_both_included(admin_person, site, brand):

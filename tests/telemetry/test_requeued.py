@@ -235,6 +235,9 @@ def test_a_requeued_command_is_settled_when_it_was_taken_or_withdrawn(
     worker, clock, dispatched, supervisor, state, words
 ):
     letter = _bury(Command.objects.get(kind="mission.assign"))
+    Command.objects.update(state=state)
+    assert again(worker, clock).state == "open", "nobody has requeued it"
+    Command.objects.update(state="dead")
     requeue_letter(letter.pk, by=by_user(supervisor))
     assert again(worker, clock).state == "requeued"
     Command.objects.update(state=state)
