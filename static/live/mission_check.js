@@ -1,5 +1,5 @@
 // While a mission is drawn up the server checks it as it will when it is saved, and says what is wrong next to the field.
-// Also: nothing that was typed is lost by leaving the page unasked, and a double click saves once.
+// Also: nothing that was typed is lost by leaving the page unasked.
 import { renew } from "./sending.js";
 
 const WAIT_MS = 350;
@@ -67,11 +67,6 @@ export function startChecking(form) {
   form.addEventListener("focusout", later);
   if (form.hasAttribute("data-sent-back")) check();
 
-  form.addEventListener("submit", (event) => {
-    if (form.dataset.sent) event.preventDefault();
-    form.dataset.sent = "1";
-  });
-  window.addEventListener("pageshow", () => delete form.dataset.sent);
   window.addEventListener("beforeunload", (event) => {
     if (!form.dataset.sent && content() !== saved) event.preventDefault();
   });

@@ -1,8 +1,10 @@
 // What was typed is not lost with the session: every form sends the newest token, and one that was open for long asks first
-// whether its sender is still signed in. Stop and cancel ask nothing.
+// whether its sender is still signed in. A double click does its work once. Stop and cancel ask nothing and always go.
 const OLD_MS = 60_000; // a page younger than this is sent as it is
 const ASK_MS = 8000;
-const AT_ONCE = /\/(stop|stop_all|cancel)\/$/;
+const SENT_MS = 10_000; // so long the answer may take before a form may be sent again
+const AT_ONCE = /\/(stop|stop_all|cancel)\/$/; // where it goes
+const MANY_AT_ONCE = /^(stop|cancel)/; // what is done to the rows of a list
 const about = document.querySelector('meta[name="session"]').dataset;
 const opened = performance.now();
 
@@ -13,6 +15,9 @@ export function renew(form) {
   if (cookie) form.elements.csrfmiddlewaretoken.value = decodeURIComponent(cookie.slice(name.length));
 }
 
+// a button without an address of its own says the page's, and a field may be called "action"
+const address = (form, button) => button?.getAttribute("formaction") ?? form.getAttribute("action") ?? "";
+const isUrgent = (form, button) => AT_ONCE.test(address(form, button)) || MANY_AT_ONCE.test(form.elements.action?.value);
 const wasTyped = (input) => input.type !== "hidden" && "defaultValue" in input && input.value !== input.defaultValue;
 
 async function whyNot() {
@@ -36,6 +41,11 @@ function say(button, why) {
   note.scrollIntoView({ block: "nearest" });
 }
 
+function halt(event) {
+  event.preventDefault();
+  event.stopImmediatePropagation();
+}
+
 document.addEventListener(
   "submit",
   async (event) => {
@@ -44,15 +54,24 @@ document.addEventListener(
     renew(form);
     const asked = form.dataset.asked;
     delete form.dataset.asked;
-    if (asked || AT_ONCE.test(submitter?.formAction || form.action) || performance.now() - opened < OLD_MS) return;
-    if (![...form.elements].some(wasTyped)) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
+    if (asked || isUrgent(form, submitter)) return;
+    if (form.dataset.sent) return halt(event);
+    form.dataset.sent = "1";
+    setTimeout(() => delete form.dataset.sent, SENT_MS);
+    if (performance.now() - opened < OLD_MS || ![...form.elements].some(wasTyped)) return;
+    halt(event);
     const why = await whyNot();
     renew(form);
-    if (why) return say(submitter ?? form.querySelector("button, [type=submit]"), why);
+    if (why) {
+      delete form.dataset.sent;
+      return say(submitter ?? form.querySelector("button, [type=submit]"), why);
+    }
     form.dataset.asked = "1";
     form.requestSubmit(submitter);
   },
   true,
 );
+
+window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});

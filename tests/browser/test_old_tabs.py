@@ -6,7 +6,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from playwright.sync_api import Page, expect
 
-from fleet.models import Hold
+from fleet.models import ApiToken, Hold
 from missions.models import Mission
 from tests.browser.test_mission_form import ADD, fetch
 
@@ -57,3 +57,47 @@ def test_a_button_pressed_after_the_session_ended_says_that_nothing_was_done(sig
     page.wait_for_url("**/login/?next=/admin/fleet/robot/RB-001/change/")
     expect(page.locator("body")).to_contain_text("Not done: you had been signed out. Sign in, then do it again.")
     assert not Hold.objects.exists()
+
+
+def test_what_was_typed_while_drover_is_away_is_saved_when_it_is_back(sign_in, supervisor, robot, web):
+    page = sign_in(supervisor)
+    page.expected += ["net::ERR_FAILED"]
+    page.clock.install()
+    page.goto(ADD)
+    fetch(page)
+    page.clock.fast_forward(61_000)
+    page.route("**/account/", lambda route: route.abort())
+    save = page.get_by_role("button", name="Save", exact=True)
+    save.click()
+    expect(page.locator("#not-sent")).to_contain_text(
+        "Drover does not answer at the moment. What you typed is still here."
+    )
+    page.unroute("**/account/")
+    save.click()
+    page.wait_for_url("**/change/")
+    assert Mission.objects.get().steps.count() == 3
+
+
+def test_cancel_with_a_reason_asks_nothing_first(sign_in, supervisor, mission, web):
+    page = sign_in(supervisor)
+    page.clock.install()
+    page.goto(f"/admin/missions/mission/{mission.pk}/change/")
+    page.locator("summary", has_text="Cancel…").click()
+    page.get_by_label("Reason").fill("blocked aisle")
+    page.clock.fast_forward(61_000)
+    page.route("**/account/", lambda route: route.abort())
+    page.get_by_role("button", name="Cancel this mission").click()
+    expect(page.locator("#mission-head")).to_contain_text("blocked aisle")
+    assert Mission.objects.get().state == "aborted"
+
+
+def test_a_double_click_does_its_work_once(sign_in, supervisor, web):
+    page = sign_in(supervisor)
+    page.goto("/admin/fleet/apitoken/add/")
+    page.get_by_label("Label").fill("warehouse system")
+    page.locator("[name=scopes]").first.check()
+    posts = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    page.get_by_role("button", name="Issue").dblclick()
+    expect(page.locator(".messagelist")).to_contain_text("is issued")
+    assert len(posts) == 1 and ApiToken.objects.count() == 1
