@@ -160,7 +160,7 @@ def subject_names(rows: list[Any]) -> dict[str, str]:
 
 
 class SilenceForm(forms.Form):
-    site = forms.ModelChoiceField(Site.objects.all())
+    site = forms.ModelChoiceField(Site.objects.all(), empty_label="Choose…")
     robot = forms.ModelChoiceField(Robot.objects.filter(retired_at=None), required=False, empty_label="the whole site")
     hours = forms.TypedChoiceField(label="For", choices=HOURS, coerce=int, initial=4)
     why = forms.CharField(max_length=500, help_text="Whoever misses an alert will read this.")

@@ -23,7 +23,9 @@ from fleet.sites.drawing import drawing
 class PlaceForm(forms.Form):
     """A named pose. One line per brand for what its robots call the place."""
 
-    site = forms.ModelChoiceField(Site.objects.all(), help_text="Where it is. A place stays at its site.")
+    site = forms.ModelChoiceField(
+        Site.objects.all(), empty_label="Choose…", help_text="Where it is. A place stays at its site."
+    )
     name = forms.CharField(max_length=200, help_text="Missions name it. Once per site.")
     x = forms.FloatField(label="x (m)", widget=forms.NumberInput(M), help_text="Metres, on the site's map.")
     y = forms.FloatField(label="y (m)", widget=forms.NumberInput(M))

@@ -47,9 +47,11 @@ class RobotForm(forms.Form):
     )  # fmt: skip
     name = forms.CharField(max_length=200, help_text="Free text, for people.")
     site = forms.ModelChoiceField(
-        Site.objects.all(), help_text="Where it works. Its missions and people are those of this site."
+        Site.objects.all(), empty_label="Choose…", help_text="Where it works. Its missions and people are those of this site.",
+    )  # fmt: skip
+    brand = forms.ModelChoiceField(
+        Brand.objects.all(), empty_label="Choose…", help_text="Says what it can do and when it counts as offline."
     )
-    brand = forms.ModelChoiceField(Brand.objects.all(), help_text="Says what it can do and when it counts as offline.")
     address = forms.CharField(
         max_length=MAX_ADDRESS, required=False, widget=forms.TextInput(attrs={"autocomplete": "off"})
     )

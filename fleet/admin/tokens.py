@@ -30,8 +30,9 @@ class TokenForm(forms.Form):
         help_text="It never may more than you may, and only at your sites.",
     )
     expires_at = forms.DateTimeField(
-        label="Expires", required=False, help_text="In UTC, e.g. 2027-01-31 18:00. Empty: when it is revoked."
-    )
+        label="Expires (UTC)", required=False, help_text="Empty: when it is revoked.",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    )  # fmt: skip
 
 
 def _revoke(request: HttpRequest, token: ApiToken) -> str:

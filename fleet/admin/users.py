@@ -126,7 +126,7 @@ class PersonAdmin(PageAdmin):
     page_template = "admin/drover/person.html"
     form_template = "admin/drover/plain_form.html"
     add = "Add a person"
-    list_display = ("username", "full_name", "role", "where", "condition", "seen")
+    list_display = ("user_name", "full_name", "role", "where", "condition", "seen")
     list_filter = ("is_active", "person__role")
     search_fields = ("username", "first_name", "last_name", "email")
     ordering = ("username",)
@@ -207,6 +207,10 @@ class PersonAdmin(PageAdmin):
 
     def offer(self, request: HttpRequest, row: Any) -> list[Button]:
         return super().offer(request, row) if self.has_change_permission(request, row) else []
+
+    @admin.display(description="user name", ordering="username")
+    def user_name(self, user: User) -> str:
+        return user.username
 
     @admin.display(description="name", ordering="last_name")
     def full_name(self, user: User) -> str:

@@ -1,5 +1,7 @@
 """Empty lists say what will appear in them and offer the first step."""
 
+import re
+
 import pytest
 
 from fleet.models import Command
@@ -68,6 +70,10 @@ def test_the_button_above_a_list_and_its_page_say_the_same(client, admin_person,
     page = client.get(f"/admin/{path}/add/").content.decode()
     assert page.partition('class="breadcrumbs"')[2].partition("</div>")[0].split("\u203a")[-1].strip() == words
     assert f"{words}</h1>" in page
+    # what describes a field, and the name of a group of boxes, are really there
+    assert 'for=""' not in page
+    ids = [name for names in re.findall(r'aria-(?:describedby|labelledby)="([^"]+)"', page) for name in names.split()]
+    assert ids and not [name for name in ids if f'id="{name}"' not in page]
 
 
 def test_nobody_is_sent_where_they_may_not_go(client, admin_person, supervisor, auditor):
