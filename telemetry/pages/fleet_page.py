@@ -267,6 +267,6 @@ def _answer(request: HttpRequest, status: int, text: str, **more: Any) -> HttpRe
     if "application/json" in request.headers.get("Accept", ""):
         return JsonResponse({"text": text, **more}, status=status)
     if status in (401, 403, 404):
-        return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
+        return render(request, "refused.html", {"text": text, "signed_out": status == 401}, status=status)
     messages.add_message(request, messages.INFO if status == 200 else messages.ERROR, text)
     return redirect("fleet")
