@@ -7,6 +7,7 @@ from typing import NamedTuple
 from fleet.models import Place, Site
 
 MARGIN = 0.08  # of the longer side
+AT_THE_EDGE = 0.2  # of the width: there a name leans inwards
 
 
 class Mark(NamedTuple):
@@ -18,6 +19,7 @@ class Mark(NamedTuple):
     nose_x: str
     nose_y: str
     text_y: str
+    anchor: str
     chosen: bool
 
 
@@ -46,11 +48,16 @@ def drawing(site: Site, places: Sequence[Place], chosen: int | None = None) -> D
     marks = [
         Mark(
             p, _n(p.x), _n(-p.y), _n(p.x + 3 * unit * math.cos(p.theta)), _n(-p.y - 3 * unit * math.sin(p.theta)),
-            _n(-p.y - 2 * unit), p.pk == chosen,
+            _n(-p.y - 2 * unit), _anchor((p.x - view[0]) / view[2]), p.pk == chosen,
         )
         for p in places
     ]  # fmt: skip
     return Drawing(" ".join(map(_n, view)), picture(site), marks, _n(1.1 * unit), _n(2.6 * unit), _n(0.4 * unit))
+
+
+def _anchor(along: float) -> str:
+    """Of the name of a place that lies so far along the width, 0 to 1."""
+    return "start" if along < AT_THE_EDGE else "end" if along > 1 - AT_THE_EDGE else "middle"
 
 
 def corners(site: Site) -> list[tuple[float, float]]:

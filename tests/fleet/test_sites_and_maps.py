@@ -222,3 +222,8 @@ def test_the_drawing_holds_every_place_and_corner(site):
     for x, y in [(m.place.x, m.place.y) for m in drawn.marks] + corners(site):
         assert left < x < left + width and top < -y < top + height
     assert drawing(Site(name="empty"), []) is None
+
+
+def test_a_name_at_the_edge_of_the_map_leans_inwards():
+    places = [Place(name=f"P{x}", x=x, y=0) for x in (0, 10, 20)]
+    assert [mark.anchor for mark in drawing(Site(name="Hall"), places).marks] == ["start", "middle", "end"]
