@@ -169,7 +169,7 @@ class ReadOnlyAdmin(KeptAdmin):
     change_form_template = "admin/drover/record.html"
 
     def change_view(self, request: Any, object_id: Any, form_url: str = "", extra_context: Any = None) -> Any:
-        title = {"title": capfirst(self.opts.verbose_name)}
+        title = {"title": capfirst(self.opts.verbose_name), "many": self.many}
         return super().change_view(request, object_id, form_url, title | (extra_context or {}))
 
     def has_add_permission(self, request: HttpRequest) -> bool:

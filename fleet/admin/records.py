@@ -39,8 +39,8 @@ class CommandAdmin(ReadOnlyAdmin):
     search_fields = ("=id", "=robot__id", "=mission", "kind")
     search_help_text = "Message id, robot id or mission id in full, or kind"
     ordering = ("-order",)
-    fields = ("id", "robot", "kind", "state", "mission", "dispatch_no", "created_at", "delivered_at", "pretty")
-    readonly_fields = ("pretty",)
+    fields = ("id", "robot", "kind", "state", "of_mission", "dispatch_no", "created_at", "delivered_at", "pretty")
+    readonly_fields = ("of_mission", "pretty")
 
     @admin.display(description="made", ordering="created_at")
     def made(self, command: Command) -> SafeString | str:
@@ -49,6 +49,12 @@ class CommandAdmin(ReadOnlyAdmin):
     @admin.display(description="delivered", ordering="delivered_at")
     def delivered(self, command: Command) -> SafeString | str:
         return stamp(command.delivered_at)
+
+    @admin.display(description="mission")
+    def of_mission(self, command: Command) -> SafeString | str:
+        if command.mission is None:
+            return "–"
+        return format_html('<a href="{}">{}</a>', page_of("mission", str(command.mission)), command.mission)
 
     @admin.display(description="message")
     def pretty(self, command: Command) -> SafeString:

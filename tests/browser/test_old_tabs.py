@@ -96,8 +96,16 @@ def test_a_double_click_does_its_work_once(sign_in, supervisor, web):
     page.goto("/admin/fleet/apitoken/add/")
     page.get_by_label("Label").fill("warehouse system")
     page.locator("[name=scopes]").first.check()
-    posts = []
-    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
-    page.get_by_role("button", name="Issue").dblclick()
+    under_way = []  # a server that takes its time
+    page.route(
+        "**/add/", lambda route: under_way.append(route) if route.request.method == "POST" else route.continue_()
+    )
+    press = "document.querySelector('#token_form .btn.primary').click()"
+    with page.expect_request(lambda request: request.method == "POST"):
+        page.evaluate(press)
+    page.evaluate(press)
+    assert page.evaluate("document.querySelector('#token_form').dataset.sent") == "1"
+    [route] = under_way
+    route.continue_()
     expect(page.locator(".messagelist")).to_contain_text("is issued")
-    assert len(posts) == 1 and ApiToken.objects.count() == 1
+    assert len(under_way) == 1 and ApiToken.objects.count() == 1
