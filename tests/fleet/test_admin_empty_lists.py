@@ -99,4 +99,7 @@ def test_a_time_is_written_as_everywhere_else(dispatched, client, admin_person):
     page = client.get(f"/admin/fleet/command/{command.pk}/change/").content.decode()
     assert f"{command.created_at:%Y-%m-%d %H:%M:%S}" in page and "p.m." not in page
     assert f'href="/admin/missions/mission/{command.mission}/change/"' in page
-    assert 'Home</a> › <a href="/admin/fleet/command/">Commands</a> ›' in page, "as on every page: no room between"
+    trail = page.partition('class="breadcrumbs"')[2].partition("</div>")[0]
+    assert re.findall(r'href="([^"]+)"', trail) == ["/admin/", "/admin/fleet/command/"], (
+        "as on every page: no room between"
+    )
