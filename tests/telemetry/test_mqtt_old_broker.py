@@ -59,3 +59,35 @@ async def test_an_old_broker_is_spoken_to_as_it_speaks(old_broker, monkeypatch):
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await ear.end()
+
+
+async def test_a_broker_that_has_spoken_5_and_is_silent_is_no_old_one(monkeypatch):
+    """It was frozen: once it wakes it is spoken to as before."""
+    monkeypatch.setattr(rests, "BACKOFF_S", (0.01,))
+    monkeypatch.setattr(dialling, "CONNECT_S", 0.2)
+    levels: list[int] = []
+
+    async def broker(reader, writer):
+        packet = await reader.read(1000)
+        levels.append(packet[packet.index(b"MQTT") + 4])
+        if len(levels) in (2, 3):
+            await reader.read()  # frozen: taken by the kernel, answered by nobody
+        else:
+            writer.write(bytes([0x20, 3, 0, 0, 0]))  # welcome, in MQTT 5; and then it ends
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(broker, "127.0.0.1", 0)
+    ear = Broker(
+        Address.of(f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}"), "drover-ear", lambda message: None
+    )
+    running = asyncio.create_task(ear.run())
+    try:
+        await until(lambda: len(levels) > 3)
+        assert levels[:4] == [5, 5, 5, 5]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await ear.end()
+        server.close()
+        await server.wait_closed()

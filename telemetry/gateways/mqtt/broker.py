@@ -67,11 +67,12 @@ class Broker:
         self._resumed = False  # the broker kept a session for us
         self._answered, self._gone = asyncio.Event(), asyncio.Event()
         self._protocol = paho.MQTTv5
+        self._has_spoken_5 = False  # the broker, with us: one that is silent then is no old one, but frozen
         self._rests = Rests()
         self.connection = 0  # counts
         self.is_connected = False
         self.why = NOT_YET  # it is not connected; empty when it is
-        self._refused = False
+        self._refused = self._let_in = False
 
     # --- for the gateway
 
@@ -163,7 +164,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         self._answered.clear()
         self._gone.clear()
-        self._refused = False
+        self._refused = self._let_in = False
         self.connection += 1
         self._unsent.clear()
         client = dialling.new_client(
@@ -191,7 +192,9 @@ class Broker:
         with suppress(TimeoutError):
             async with asyncio.timeout(dialling.CONNECT_S):
                 await self._answered.wait()
-        if not self._answered.is_set() or (self._gone.is_set() and not self._refused):
+        is_silent = not self._answered.is_set()
+        hangs_up = self._gone.is_set() and not (self._refused or self._let_in)
+        if hangs_up or (is_silent and not (self._has_spoken_5 and self.speaks_5)):
             self._speak_the_other()  # an old broker hangs up, or is silent, when it is spoken to in a newer version
         return self.is_connected
 
@@ -269,6 +272,8 @@ class Broker:
             self._answered.set()
             return
         self.is_connected, self.why, self._since, self._resumed = True, "", self.clock(), flags.session_present
+        self._let_in = True
+        self._has_spoken_5 |= self.speaks_5
         version = "5" if self.speaks_5 else "3.1.1"
         log.info("connected to the MQTT broker %s:%d (MQTT %s)", self.address.host, self.address.port, version)
         if self._presence:
