@@ -3,9 +3,14 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
+
+from fleet.management.commands.run import Site
+from fleet.running import keys
 
 MANAGE = [sys.executable, str(settings.BASE_DIR / "manage.py")]
 ENVIRONMENT = {**os.environ, "DEBUG": "1"}
@@ -40,3 +45,16 @@ def test_a_broken_pipe_to_somebody_else_is_no_silent_end():
     )
     assert "BrokenPipeError" in ended.stderr
     assert ended.returncode == 1
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_copy_names_the_passwords_that_open_it(restored):
+    """Those of a backup are the backup's: the ones that were made for the new copy open nothing."""
+    said: list[str] = []
+    site = Site(Path("/v"), SimpleNamespace(plain=said.append))
+    site.url = "http://127.0.0.1:8000/"
+    made = {f"{user.upper()}_PASSWORD": f"{user}-password" for user in keys.USERS}
+    site._announce(made | ({keys.RESTORED: "drover-1.zip"} if restored else {}))
+    [text] = said
+    assert [word in text for word in ("admin-password", "/v/secrets")] == [not restored] * 2
+    assert ("of the backup (drover-1.zip)" in text) is restored

@@ -201,12 +201,13 @@ class Site:
 
     def _announce(self, secrets: dict[str, str]) -> None:
         users = "\n".join(f"    {user:<12}{secrets[f'{user.upper()}_PASSWORD']}" for user in keys.USERS)
+        first = f"First passwords, kept in {self.var / 'secrets'}. "
         if keys.RESTORED in secrets:
-            users = f"    with the names and passwords of the backup ({secrets[keys.RESTORED]})"
+            users, first = f"    with the names and passwords of the backup ({secrets[keys.RESTORED]})", ""
         self.console.plain(
             f"\nDrover is ready: {self.url}fleet/   (admin pages: {self.url}admin/)\n"
             f"  Sign in as\n{users}\n"
-            f"  First passwords, kept in {self.var / 'secrets'}. Ctrl-C stops everything; the next run goes on from here.\n"
+            f"  {first}Ctrl-C stops everything; the next run goes on from here.\n"
         )
 
 
