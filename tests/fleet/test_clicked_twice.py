@@ -15,6 +15,7 @@ from fleet.people import actions as people
 from fleet.robots import actions as robots
 from missions import actions
 from missions.models import Mission, Template
+from missions.templates import save_template
 from telemetry.out.models import Sending, Webhook
 from telemetry.out.webhooks import create_webhook
 from tests.actors import SYSTEM
@@ -158,6 +159,34 @@ def test_a_robot_renamed_meanwhile_is_told_and_its_own_words_are_no_change(admin
     save = edit(admin, "/admin/fleet/robot/RB-001/edit/", name="Ella 3")
     robots.edit_robot("RB-001", name="Emma", site=site, brand=brand, by=SYSTEM)
     assert "name “Emma”" in save().context["form"].non_field_errors()[0]
+
+
+def test_nobody_else_saved_any_of_these(admin, site, robot, mission, supervisor):
+    """Each form, as it is shown, is saved as it is: what it carries fits what is compared."""
+    hook = create_webhook(name="MES", url=WEBHOOK["url"], site=None, kinds=["mission.*"], by=SYSTEM)
+    round_ = save_template(name="Round", site=site, title="Round", by=SYSTEM, steps=[
+        {"command": "navigate", "params": {"place": "Dock A"}}
+    ])  # fmt: skip
+    place = Place.objects.get(site=site, name="Dock A")
+    for path, key in (
+        ("fleet/site", site.pk), ("fleet/place", place.pk), ("fleet/robot", "RB-001"), ("telemetry/webhook", hook.pk),
+        ("auth/user", supervisor.pk), ("missions/mission", mission.pk), ("missions/template", round_),
+    ):  # fmt: skip
+        url = f"/admin/{path}/{key}/edit/"
+        page = admin.get(url)
+        sets = [
+            page.context[name]
+            for name in ("steps", "parameters")
+            if path.startswith("missions/") and name in page.context
+        ]
+        data: dict[str, Any] = {f"{rows.prefix}-INITIAL_FORMS": 0 for rows in sets}
+        data |= {f"{rows.prefix}-TOTAL_FORMS": rows.total_form_count() for rows in sets}
+        for form in (page.context["form"], *(form for rows in sets for form in rows)):
+            said = {form[name].html_name: form[name].value() for name in form.fields}
+            data |= {name: value for name, value in said.items() if value not in (None, "") and value is not False}
+        was = re.search(r'name="was" value="(\w+)"', page.content.decode())
+        answer = admin.post(url, data | ({"was": was[1]} if was else {}))
+        assert answer.status_code == 302, (path, answer.context["form"].errors, answer.context.get("problems"))
 
 
 def test_a_click_twice_on_save_of_a_mission_is_one_change(admin, mission, supervisor):
