@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 LIMIT = 5000  # messages that wait; the oldest go first
 AT_ONCE = 500  # per round trip; when more wait, what was superseded goes first
 REST_S = 1.0  # after a failure
+TOUCH_S = 1.0  # a sign of life of one robot is passed on this often
 
 
 class Vitals:
@@ -82,6 +83,22 @@ class Vitals:
         else:
             self._well = True
         return self._well
+
+
+class SignsOfLife:
+    """One robot's. Every message is one; of those that come close together the first is passed on."""
+
+    __slots__ = ("_passed_at", "_robot", "_vitals")
+
+    def __init__(self, vitals: Vitals, robot: str) -> None:
+        self._vitals, self._robot = vitals, robot
+        self._passed_at = float("-inf")
+
+    def give(self, received_at: datetime, now: float) -> None:
+        """`now`: clock time."""
+        if now - self._passed_at >= TOUCH_S:
+            self._passed_at = now
+            self._vitals.touch(self._robot, received_at)
 
 
 def _together(one: Put, other: Put) -> Put:

@@ -19,15 +19,16 @@ from telemetry.gateways import direct
 from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.inbox import Inbox, Message
 from telemetry.gateways.limits import too_much
-from telemetry.gateways.links import GATEWAY, Link, Links
+from telemetry.gateways.link import Link
+from telemetry.gateways.links import GATEWAY, Links
 from telemetry.gateways.rows import Holder, holder_of, open_session
 from telemetry.gateways.scopes import address_of, bearer_token
+from telemetry.gateways.vitals import SignsOfLife
 from telemetry.protocol import Ack, Bad, Hello, Up
 from telemetry.snapshots import Put
 
 log = logging.getLogger(__name__)
 HELLO_S = 10.0  # from connecting to hello
-TOUCH_S = 1.0  # a sign of life is passed on this often
 WEBSOCKET = "WebSocket"
 TOLD_S = 1.0  # a robot that sends too much telemetry is told this often; all that is dropped is counted
 
@@ -57,7 +58,6 @@ class Connection:
         self._links, self._receive, self._send = links, receive, send
         self._link: Link | None = None
         self._closed = False
-        self._touched = 0.0
         self._direct: asyncio.Task[None] | None = None
 
     async def serve(self, token: str, address: str = "") -> None:
@@ -77,6 +77,7 @@ class Connection:
             return await self.close(protocol.UNAUTHORISED)
         self._holder: Holder = holder
         self._complaints = Complaints(holder.robot, self._links.clock)
+        self._signs = SignsOfLife(self._links.vitals, holder.robot)
         allowance = self._links.allowance(holder.robot)
         self._inbox = Inbox(holder.robot, self._links.store, self._links.clock, self._links.room, allowance)
         self._storing = asyncio.create_task(self._store_all())
@@ -263,15 +264,10 @@ class Connection:
         self._links.vitals.put(Put(up.robot, up.session, up.seq, received_at, facts))
         if native.is_heartbeat(up):
             self._alive(received_at)  # whatever its number: an older one than the newest is refused as a snapshot
-            mine = self._link.sessions | {self._link.session}
-            applied = {session: seq for session, seq in self._link.applied.items() if session in mine}
-            seen = frames.seen(up.msg_id, applied)
+            seen = frames.seen(up.msg_id, self._link.watermarks())
             await self._say(seen)
             return seen
         return ""
 
     def _alive(self, received_at: datetime) -> None:
-        now = self._links.clock()
-        if now - self._touched >= TOUCH_S:
-            self._touched = now
-            self._links.vitals.touch(self._holder.robot, received_at)
+        self._signs.give(received_at, self._links.clock())

@@ -11,7 +11,7 @@ from django.db import OperationalError
 from fleet.models import Event, Hold
 from fleet.robots import actions, credentials, stopping
 from telemetry import protocol, snapshots, stream
-from telemetry.gateways import limits, links, ws
+from telemetry.gateways import limits, links, vitals, ws
 from telemetry.gateways.intake import Intake, Unavailable
 from telemetry.gateways.links import Links
 from telemetry.models import Link, Watermark
@@ -357,7 +357,7 @@ async def test_any_message_is_a_sign_of_life_even_a_bad_one(token):
         async with asyncio.timeout(5):
             while not (hello_at := await live.zscore("seen", "RB-001")):
                 pass
-            later = Links._here.clock() + ws.TOUCH_S
+            later = Links._here.clock() + vitals.TOUCH_S
             Links._here.clock = lambda: later
             await robot.send("{")
             assert (await robot.hear())["verdict"] == "invalid"

@@ -13,7 +13,7 @@ from django.test import Client
 from fleet.models import Command, Hold
 from fleet.robots import credentials, stopping
 from telemetry import protocol, snapshots, stream
-from telemetry.gateways import limits, links
+from telemetry.gateways import limits, link, links, vitals
 from telemetry.gateways.http import bodies, callers, requests
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.intake import Intake, Unavailable
@@ -518,7 +518,7 @@ async def test_a_command_comes_again_until_it_is_acknowledged_but_not_in_a_hot_l
     Callers._here._callers["RB-001"].link.clock = Links._here.clock
     assert len((await post.poll()).body["commands"]) == 1
     assert (await post.poll()).body["commands"] == []
-    now += links.RETRY_S[0] * (1 + links.JITTER)
+    now += link.RETRY_S[0] * (1 + link.JITTER)
     assert len((await post.poll()).body["commands"]) == 1
 
 
@@ -644,7 +644,7 @@ async def test_every_request_is_a_sign_of_life(post):
         while not (before := await seen_at()):
             pass
         for ask in (post.poll, lambda: post.ack(str(uuid.uuid4())), lambda: post.post("[1]")):
-            later = Links._here.clock() + callers.TOUCH_S
+            later = Links._here.clock() + vitals.TOUCH_S
             Links._here.clock = lambda later=later: later
             await ask()
             while (now := await seen_at()) == before:

@@ -7,7 +7,7 @@ import redis
 
 from fleet.robots import credentials
 from telemetry import protocol
-from telemetry.gateways import inbox, limits, ws
+from telemetry.gateways import inbox, limits
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.intake import Intake
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
@@ -249,7 +249,7 @@ async def test_what_waited_for_a_robot_that_hangs_up_takes_no_room(tokens, monke
 @pytest.mark.parametrize("why", ["no room", "an old number"])
 async def test_a_robot_lives_whatever_becomes_of_its_telemetry(tokens, monkeypatch, why):
     """Else a site that has no room takes its robots for offline, and gives their missions up."""
-    monkeypatch.setattr(ws, "TOUCH_S", 0.0)
+    monkeypatch.setattr("telemetry.gateways.vitals.TOUCH_S", 0.0)
     async with Wire(tokens[0]) as robot:
         await robot.hello()
         touched: list[str] = []

@@ -17,9 +17,11 @@ from fleet.robots.facts import StoodStill
 from missions import actions as mission_actions
 from missions.ledger import Ledger
 from telemetry import protocol, stream
+from telemetry.gateways import link as one_link
 from telemetry.gateways import links
 from telemetry.gateways.intake import Intake, Unavailable
-from telemetry.gateways.links import RETRY_S, Link, Links
+from telemetry.gateways.link import RETRY_S, Link
+from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Asked, OpenCommand, look, open_session, send_back
 from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
@@ -78,12 +80,12 @@ def test_an_acknowledged_command_is_not_sent_again_until_it_was_done_and_opened_
 
 def test_a_robot_that_speaks_of_endless_sessions_costs_no_more_than_one_that_speaks_of_many(link):
     """As many as a restore leaves between two generations; the newest count."""
-    for session in range(1, 3 * links.TOLD):
+    for session in range(1, 3 * one_link.TOLD):
         link.heard_of((session,))
         link.passed({session: 5})
-    assert len(link.ask().sessions) <= links.TOLD + 1
-    assert len(link.applied) <= 2 * links.TOLD
-    assert {3 * links.TOLD - 1, 2 * links.TOLD} <= link.applied.keys() & set(link.ask().sessions)
+    assert len(link.ask().sessions) <= one_link.TOLD + 1
+    assert len(link.applied) <= 2 * one_link.TOLD
+    assert {3 * one_link.TOLD - 1, 2 * one_link.TOLD} <= link.applied.keys() & set(link.ask().sessions)
 
 
 def test_a_withdrawn_command_is_forgotten(link):
@@ -268,7 +270,7 @@ async def test_delivery_that_could_not_be_stored_is_asked_for_again(token, strea
         return await store(self, *args)
 
     monkeypatch.setattr(Intake, "store", flaky)
-    monkeypatch.setattr(links, "RETRY_S", (0.05,))
+    monkeypatch.setattr(one_link, "RETRY_S", (0.05,))
     async with Wire(token) as robot:
         await robot.hello()
         await ask(lambda: stopping.stop_robot("RB-001", by=SYSTEM))
@@ -310,7 +312,7 @@ async def test_without_the_live_redis_a_stop_reaches_the_robot_all_the_same(toke
 
 
 async def test_known_commands_are_still_sent_while_the_database_is_away_and_links_stay(token, ask, monkeypatch):
-    monkeypatch.setattr(links, "RETRY_S", (0.05,))
+    monkeypatch.setattr(one_link, "RETRY_S", (0.05,))
     look, away = links.look, True
 
     def flaky(asked):

@@ -18,7 +18,7 @@ from telemetry.drivers import registry
 from telemetry.drivers.contract import Say
 from telemetry.gateways import limits, rows
 from telemetry.gateways.intake import Unavailable
-from telemetry.gateways.links import SILENT_S
+from telemetry.gateways.link import SILENT_S
 from telemetry.gateways.mqtt import gateway as gateways
 from telemetry.gateways.mqtt import talk as talks
 from telemetry.gateways.mqtt import waiting, words
@@ -369,7 +369,7 @@ async def test_a_live_message_is_a_sign_of_life_a_retained_one_and_one_that_wait
     await until(lambda: life().at)
     talk, before = stage.talk(), life().at["RB-009"]
     for old in ("retained", "catches_up"):
-        stage.broker.catches_up, talk._touched = old == "catches_up", float("-inf")
+        stage.broker.catches_up, talk.signs._passed_at = old == "catches_up", float("-inf")
         stage.tell(["link", "alive"], retained=old == "retained")
         number = stage.tell(["link", "gone"], retained=old == "retained")
         await until(lambda: number in stage.broker.acked)  # noqa: B023

@@ -16,7 +16,7 @@ from missions import actions as mission_actions
 from missions import drawing_up
 from missions.models import DeadLetter, Mission
 from telemetry import protocol
-from telemetry.gateways import limits, links
+from telemetry.gateways import limits, link, links
 from telemetry.gateways.http import bodies, requests
 from telemetry.gateways.links import Links
 from telemetry.one_connection import OneConnection
@@ -57,7 +57,7 @@ def test_codes_and_limits_are_as_in_the_code():
     assert codes == {protocol.COME_BACK, protocol.NO_HELLO, protocol.UNAUTHORISED, protocol.REPLACED}
     assert f"{protocol.MAX_BYTES:,} bytes" in PAGE
     assert f"every {protocol.HEARTBEAT_S} s" in PAGE
-    assert ", ".join(str(s) for s in links.RETRY_S) + " s" in PAGE
+    assert ", ".join(str(s) for s in link.RETRY_S) + " s" in PAGE
     assert f"more than {limits.LOSSY_PER_S:.0f} lossy messages a second ({limits.LOSSY_BURST:.0f} at once)" in PAGE
     assert f"at most {bodies.MAX_EVENTS}, {bodies.MAX_BODY:,} bytes" in PAGE
     assert f"`wait` seconds (0 to {requests.LONGEST_WAIT_S:.0f})" in PAGE
@@ -100,7 +100,7 @@ class Names:
 @pytest.mark.django_db(transaction=True)
 async def test_the_conversation_takes_place_as_written(robot, durable, worker, clock, monkeypatch):
     monkeypatch.setattr(links, "LOOK_S", 0.03)
-    monkeypatch.setattr(links, "RETRY_S", (600,))
+    monkeypatch.setattr(link, "RETRY_S", (600,))
     with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live:
         live.flushdb()
     rows, names, stack = OneConnection("test"), Names(), AsyncExitStack()

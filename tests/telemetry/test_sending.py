@@ -19,7 +19,8 @@ from missions.models import Mission
 from telemetry import translate
 from telemetry.gateways import links, tries
 from telemetry.gateways.http.polling import PolledLink
-from telemetry.gateways.links import JITTER, RETRY_S, SILENT_S, Link, Links
+from telemetry.gateways.link import JITTER, RETRY_S, SILENT_S, Link
+from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Asked, OpenCommand, look, open_session
 from telemetry.gateways.tries import Tries
 from telemetry.one_connection import OneConnection
@@ -155,7 +156,7 @@ def test_a_record_adds_up_over_links_and_keeps_the_first_moment(dispatched):
 @pytest.fixture
 def token(transactional_db, robot, monkeypatch):
     monkeypatch.setattr(links, "LOOK_S", 0.03)
-    monkeypatch.setattr(links, "RETRY_S", (0.05,))
+    monkeypatch.setattr("telemetry.gateways.link.RETRY_S", (0.05,))
     return credentials.issue_credential("RB-001", by=SYSTEM)
 
 

@@ -7,7 +7,6 @@ token, a newer link and a stream that was lost are seen within a second. Forgott
 import asyncio
 import hashlib
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import ClassVar
 
 from django.db import Error as DatabaseError
@@ -18,13 +17,13 @@ from telemetry.gateways.http.bodies import Flight, Problem
 from telemetry.gateways.http.polling import ENDED, HTTP, NO_HELLO, Ended, PolledLink
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Holder, Opened, holder_of, open_session, standing_of
+from telemetry.gateways.vitals import SignsOfLife
 from telemetry.protocol import COME_BACK, REPLACED, UNAUTHORISED
 
 AUTH_S = 15.0  # a token is looked up anew after so long; access taken away ends within 30 s (I11)
 KEEP_S = 30.0  # longer than the longest poll
 REAP_S = 5.0
 STRANGERS = 50  # tokens that are being looked up at a time; more come again in a second
-TOUCH_S = 1.0  # a sign of life is passed on this often
 
 
 @dataclass(eq=False)
@@ -33,11 +32,11 @@ class Caller:
 
     holder: Holder
     complaints: Complaints
+    signs: SignsOfLife
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     link: PolledLink | None = None
     requests: int = 0
     used_at: float = 0.0  # clock time
-    touched_at: float = float("-inf")
 
 
 class Callers:
@@ -80,7 +79,8 @@ class Callers:
             self._tokens[digest] = (holder, now + AUTH_S)
         caller = self._callers.get(holder.robot)
         if caller is None:
-            caller = Caller(holder, Complaints(holder.robot, self.links.clock))
+            signs = SignsOfLife(self.links.vitals, holder.robot)
+            caller = Caller(holder, Complaints(holder.robot, self.links.clock), signs)
             self._callers[holder.robot] = caller
         caller.holder, caller.used_at = holder, now
         return caller
@@ -109,12 +109,6 @@ class Callers:
             detail = "The token is missing, wrong or revoked, or the robot is retired. A person has to look."
             raise Problem(401, "Not authorised", detail, headers=((b"www-authenticate", b"Bearer"),))
         return holder
-
-    def alive(self, caller: Caller, received_at: datetime) -> None:
-        now = self.links.clock()
-        if now - caller.touched_at >= TOUCH_S:
-            caller.touched_at = now
-            self.links.vitals.touch(caller.holder.robot, received_at)
 
     async def hello(self, caller: Caller) -> Opened:
         """A new session; every older link of this robot ends. Raises `Problem`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from telemetry import protocol
 from telemetry.gateways.limits import Bucket
-from telemetry.gateways.links import Link
+from telemetry.gateways.link import Link
 from telemetry.gateways.rows import Asked
 
 HTTP = "http"  # the gateway of such a link in the database: any process may serve it

@@ -115,7 +115,7 @@ async def events(request: Request) -> bytes:
     body = await request.body()
     received_at = timezone.now()
     raws = bodies.messages(request.headers.get(b"content-type", b""), body)
-    request.callers.alive(request.caller, received_at)
+    request.caller.signs.give(received_at, request.callers.links.clock())
     posted = Posted(request.callers, request.caller, received_at)
     async with request.caller.turn:
         await posted.take(raws)
@@ -143,7 +143,7 @@ async def acknowledge(request: Request) -> bytes:
     if len(ids) > bodies.MAX_EVENTS:
         detail = f"At most {bodies.MAX_EVENTS} at once."
         raise Problem(413, "Too many", detail, field="msg_ids")
-    request.callers.alive(request.caller, received_at)
+    request.caller.signs.give(received_at, request.callers.links.clock())
     posted = Posted(request.callers, request.caller, received_at)
     async with request.caller.turn:
         verdicts = await posted.acknowledge(ids)
@@ -162,7 +162,7 @@ async def commands(request: Request) -> bytes:
     """GET: the commands that are open, as soon as there are any; at the latest after `wait` seconds."""
     wait_s = request.number("wait", 0, 0, LONGEST_WAIT_S)
     session = int(request.number("session", 0, 0, 2**53))
-    request.callers.alive(request.caller, timezone.now())
+    request.caller.signs.give(timezone.now(), request.callers.links.clock())
     link = await request.callers.link(request.caller, session)
     if session and session != link.session:
         raise ended(ENDED[REPLACED])

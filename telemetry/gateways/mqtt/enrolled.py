@@ -9,7 +9,7 @@ from msgspec import Struct
 from fleet import models
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Spec
-from telemetry.gateways.links import SILENT_S
+from telemetry.gateways.link import SILENT_S
 from telemetry.stream import partition_of
 
 log = logging.getLogger(__name__)

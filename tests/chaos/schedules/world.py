@@ -24,7 +24,7 @@ from missions import drawing_up
 from missions.models import FINAL, RUNNING, Mission
 from telemetry import frames, protocol, snapshots
 from telemetry.gateways.intake import Intake
-from telemetry.gateways.links import Link
+from telemetry.gateways.link import Link
 from telemetry.gateways.rows import look, open_session
 from telemetry.worker.loop import Worker
 from tests.actors import SYSTEM, online
