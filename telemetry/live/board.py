@@ -1,4 +1,4 @@
-"""The board: what is known and shown of the whole fleet, what is dirty, and what each socket has still to be sent.
+"""The board: what is known and shown of the whole fleet, what of it is dirty, and what is news to which viewer.
 
 Plain memory without I/O or clock. The hub brings dirty signals and loaded rows, and carries the frames away.
 """
@@ -8,21 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import msgspec
-
 from missions.models import FINAL
-from missions.queue.reasons import RobotFacts, Robots
-from telemetry import metrics
 from telemetry.live import cards, fragments
 from telemetry.live.alarms import AlertRow
 from telemetry.live.fragments import EVERYWHERE, Fragment, Shell, View
 from telemetry.live.loading import Loaded, MissionRow, RobotRow, Versions
+from telemetry.live.viewer import Viewer, in_order
+from telemetry.live.waiting import WaitingLine
 from telemetry.snapshots import Snapshot
 
 log = logging.getLogger(__name__)
 LINGER_S = 10.0  # a mission that has ended stays in the strip for so long, so that people see how
-UNACKED = 2  # frames on their way to one browser
-FRAME = 128_000  # characters of one frame, and one fragment more: over a slow link each has to arrive within seconds
 
 
 class Dirty(NamedTuple):
@@ -38,35 +34,6 @@ class Dirty(NamedTuple):
         return self.all or self.alerts or bool(self.robots or self.missions or self.live)
 
 
-class Viewer:
-    """One socket: what its browser shows, what has changed since, and how many frames it has not confirmed.
-
-    `pending`: keys in the order in which they became different. `unsent`: those of the snapshot that are still to come.
-    """
-
-    def __init__(self, view: View = EVERYWHERE) -> None:
-        self.view = view
-        self.n = 0
-        self.acked = 0
-        self.shown: set[str] = set()
-        self.pending: dict[str, None] = {}
-        self.unsent: set[str] = set()
-        self.snapshot_due = True
-
-    def look_at(self, view: View) -> None:
-        """From now on it may see this, and what it shows is replaced by it."""
-        if view != self.view:
-            self.view, self.snapshot_due = view, True
-
-    def ack(self, n: int) -> None:
-        if self.acked < n <= self.n:
-            self.acked = n
-
-    @property
-    def ready(self) -> bool:
-        return (self.snapshot_due or bool(self.pending)) and self.n - self.acked < UNACKED
-
-
 class Board:
     """Everything that any socket of this process may show."""
 
@@ -74,12 +41,7 @@ class Board:
         self.robots: dict[str, RobotRow] = {}
         self.missions: dict[str, MissionRow] = {}
         self.snapshots: dict[str, Snapshot] = {}
-        self._candidates: dict[int, Robots] = {}  # site → its robots as the queue's rule sees them
-        self._lines: dict[
-            int, dict[str, tuple[int, str | None]]
-        ] = {}  # site → place of what names no robot, and behind what
-        self._moved: set[int] = set()  # sites where robots or missions changed since the last look
-        self.percents: dict[str, int | None] = {}  # robot → battery as missions that wait for it say it
+        self.waiting = WaitingLine(self.robots, self.missions, self.snapshots)
         self.fragments: dict[str, Fragment] = {}  # by key: DOM id, or DOM id@view
         self.shells: dict[str, Shell] = {}  # robot → its card without the vitals
         self.vitals: dict[str, Fragment] = {}  # by DOM id: the part of a card that changes all the time
@@ -118,7 +80,7 @@ class Board:
         for mission_id, row in self.missions.items():  # what changes without a row of theirs
             if row.waits is not None and row.waits.not_before is not None:
                 self._dirty.missions.add(mission_id)
-        self._changed(self._render_unnamed())
+        self._changed(self._render_missions(self.waiting.for_any()))
         if found.ended != self.ended:
             self.ended = found.ended
             self._changed(self._count())
@@ -147,11 +109,11 @@ class Board:
         robots = self.robots.keys() | rows.robots.keys() if dirty.all else dirty.robots
         missions = self.missions.keys() if dirty.all else dirty.missions
         if missions or rows.missions:
-            self._lines.clear()
+            self.waiting.forget_order()
         for robot_id in robots - rows.robots.keys():
             self.robots.pop(robot_id, None)
             self.snapshots.pop(robot_id, None)
-            self.percents.pop(robot_id, None)
+            self.waiting.forget(robot_id)
             self.shells.pop(robot_id, None)
             self.vitals.pop(fragments.vitals_id(robot_id), None)
             changed |= self._drop(fragments.robot_id(robot_id))
@@ -160,9 +122,8 @@ class Board:
             changed |= self._drop(fragments.mission_id(mission_id))
         self.robots.update(rows.robots)
         self.snapshots.update({r: s for r, s in snapshots.items() if r in self.robots})
-        charged = self._charged(snapshots)
-        self._moved |= {self.robots[r].site for r in charged}
-        self._moved |= {row.site for row in (*rows.robots.values(), *rows.missions.values())}
+        charged = self.waiting.charged(snapshots)
+        self.waiting.moved(row.site for row in (*rows.robots.values(), *rows.missions.values()))
         for robot_id in rows.robots.keys() | snapshots.keys():
             if robot_id in self.robots:
                 changed |= self._safely(self._render_robot, robot_id)
@@ -174,7 +135,7 @@ class Board:
             self.missions[mission_id] = row
         for mission_id in rows.missions.keys() & self.missions.keys():
             changed |= self._safely(self._render_mission, mission_id)
-        changed |= self._render_waiting(charged)
+        changed |= self._render_missions(self.waiting.for_robots(charged))
         self.loaded = True
         self._changed(changed | self._count())
 
@@ -216,66 +177,13 @@ class Board:
     def _render_mission(self, mission_id: str) -> set[str]:
         row = self.missions[mission_id]
         if row.waits is None or row.robot:
-            fragment = fragments.mission(row, self._facts(row.robot) if row.robot else None)
+            fragment = fragments.mission(row, self.waiting.facts(row.robot) if row.robot else None)
         else:
-            fragment = fragments.mission(self._in_line(row), None, self._robots_at(row.site))
+            fragment = fragments.mission(self.waiting.placed(row), None, self.waiting.robots_at(row.site))
         return self._keep(fragments.mission_id(mission_id), fragment)
 
-    def _robots_at(self, site: int) -> Robots:
-        """Robots that may take what names none; worked out once until one of them changes."""
-        if site not in self._candidates:
-            here = [robot_id for robot_id, row in self.robots.items() if row.site == site]
-            self._candidates[site] = Robots(facts for r in here if (facts := self._facts(r)) is not None)
-        return self._candidates[site]
-
-    def _in_line(self, row: MissionRow) -> MissionRow:
-        """With its place among those of its site that name no robot."""
-        if row.waits is None or row.queued_at is None:
-            return row
-        ahead, behind = self._line(row.site).get(row.id, (0, None))
-        return msgspec.structs.replace(row, waits=msgspec.structs.replace(row.waits, ahead=ahead, behind=behind))
-
-    def _line(self, site: int) -> dict[str, tuple[int, str | None]]:
-        """Mission that names no robot → how many of its site are before it, and the last of them; once until one changes."""
-        if site not in self._lines:
-            waiting = sorted(
-                (-m.priority, m.queued_at, m.id, m.title)
-                for m in self.missions.values()
-                if m.waits is not None and m.queued_at is not None and not m.robot and m.site == site
-            )
-            before = [None, *(title for *_, title in waiting)]
-            self._lines[site] = {m[2]: (n, before[n]) for n, m in enumerate(waiting)}
-        return self._lines[site]
-
-    def _render_unnamed(self) -> set[str]:
-        """What waits for any robot, at sites where something changed: they say what all of them are at."""
-        sites, self._moved = self._moved, set()
-        changed: set[str] = set()
-        for site in sites:
-            self._candidates.pop(site, None)
-        for mission_id, row in self.missions.items() if sites else ():
-            if row.waits is not None and not row.robot and row.site in sites:
-                changed |= self._safely(self._render_mission, mission_id)
-        return changed
-
-    def _facts(self, robot_id: str) -> RobotFacts | None:
-        row, snapshot = self.robots.get(robot_id), self.snapshots.get(robot_id)
-        return None if row is None else cards.robot_facts(row, snapshot.battery if snapshot else None)
-
-    def _render_waiting(self, robots: set[str]) -> set[str]:
-        """Missions that wait for these robots say how full their batteries are."""
-        changed: set[str] = set()
-        for mission_id, row in self.missions.items() if robots else ():
-            if row.waits is not None and row.robot in robots:
-                changed |= self._safely(self._render_mission, mission_id)
-        return changed
-
-    def _charged(self, snapshots: dict[str, Snapshot]) -> set[str]:
-        """Robots whose battery is another whole per cent than it was."""
-        known = {r: None if s.battery is None else round(s.battery) for r, s in snapshots.items() if r in self.robots}
-        moved = {r for r, percent in known.items() if self.percents.get(r) != percent}
-        self.percents.update(known)
-        return moved
+    def _render_missions(self, mission_ids: Iterable[str]) -> set[str]:
+        return set().union(*(self._safely(self._render_mission, mission_id) for mission_id in mission_ids))
 
     def _render_robot(self, robot_id: str) -> set[str]:
         row, snapshot = self.robots[robot_id], self.snapshots.get(robot_id)
@@ -341,54 +249,13 @@ class Board:
         if self.loaded:  # its counters may be new
             self._changed(self._count())
 
+    def frame(self, viewer: Viewer) -> str:
+        """The next frame for one socket."""
+        return viewer.frame(self.fragments, self.vitals)
+
     def shown(self, view: View) -> list[tuple[str, Fragment]]:
         """Everything that a view shows, the worst first."""
-        found = [(key, f) for key, f in self.fragments.items() if f.shown_in(view)]
-        return sorted(found, key=lambda kf: (kf[1].kind, *kf[1].rank))
-
-    def frame(self, viewer: Viewer) -> str:
-        """The next frame for one socket: the newest of what changed, or the begin of a snapshot that replaces everything.
-
-        What does not fit comes with the next ones; `more` says that the snapshot goes on.
-        """
-        if whole := viewer.snapshot_due:
-            viewer.pending = {key: None for key, _ in self.shown(viewer.view)}
-            viewer.unsent, viewer.shown, viewer.snapshot_due = set(viewer.pending), set(), False
-        put: list[Fragment] = []
-        gone: list[str] = []
-        room, done = FRAME, []
-        for key in viewer.pending:
-            if room <= 0:
-                break
-            done.append(key)
-            fragment = self.fragments.get(key)
-            if key in self.vitals:
-                card = key.replace("vitals", "robot", 1)
-                if card not in viewer.shown or card in viewer.pending:
-                    continue  # a card brings its vitals along
-                fragment = self.vitals[key]
-            elif fragment is not None and fragment.shown_in(viewer.view):
-                viewer.shown.add(key)
-            else:
-                if key in viewer.shown:
-                    viewer.shown.discard(key)
-                    gone.append(key)
-                continue
-            put.append(fragment)
-            room -= len(fragment.json)
-        for key in done:
-            del viewer.pending[key]
-        viewer.unsent.difference_update(done)
-        viewer.n += 1
-        metrics.FRAGMENTS.inc(len(put))
-        head = {
-            "n": viewer.n,
-            "whole": whole,
-            "more": bool(viewer.unsent),
-            "put": [f.dom_id for f in put],
-            "gone": gone,
-        }
-        return f'{msgspec.json.encode(head)[:-1].decode()},"content":"{"".join(f.json for f in put)}"}}'
+        return in_order(self.fragments, view)
 
 
 def counts_key(view: View) -> str:

@@ -18,7 +18,8 @@ from django.db import Error as DatabaseError
 
 from telemetry import metrics, snapshots
 from telemetry.live import access, alarms, listening, loading, revocation
-from telemetry.live.board import Board, Dirty, Viewer
+from telemetry.live.board import Board, Dirty
+from telemetry.live.viewer import Viewer
 from telemetry.one_connection import OneConnection
 from telemetry.uncut import uncut
 

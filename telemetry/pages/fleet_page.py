@@ -28,7 +28,8 @@ from missions import actions as missions
 from missions.models import Mission
 from telemetry import snapshots
 from telemetry.live import access, alarms, loading
-from telemetry.live.board import Board, Viewer
+from telemetry.live.board import Board
+from telemetry.live.viewer import Viewer
 
 log = logging.getLogger(__name__)
 MOST = 300  # cards, and missions, of the page itself; the socket brings all, in parts

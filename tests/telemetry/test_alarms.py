@@ -9,7 +9,8 @@ from fleet.alerts import actions as alerts
 from fleet.models import Alert
 from telemetry.live import alarms, dirty, fragments
 from telemetry.live.alarms import AlertRow
-from telemetry.live.board import Board, Viewer
+from telemetry.live.board import Board
+from telemetry.live.viewer import Viewer
 from tests.actors import SYSTEM
 from tests.telemetry.test_fragments import Reader
 

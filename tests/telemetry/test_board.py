@@ -5,8 +5,9 @@ import pytest
 
 from missions.queue import reasons
 from telemetry.live import hub
-from telemetry.live.board import LINGER_S, Board, Dirty, Viewer
+from telemetry.live.board import LINGER_S, Board, Dirty
 from telemetry.live.loading import Loaded, Versions, Waits
+from telemetry.live.viewer import Viewer
 from telemetry.snapshots import Snapshot
 from tests.telemetry.test_fragments import T0, mission, plain, robot, waiting
 
@@ -312,7 +313,7 @@ def many(board, count: int) -> None:
 
 @pytest.fixture
 def small_frames(monkeypatch) -> int:
-    monkeypatch.setattr("telemetry.live.board.FRAME", 10_000)
+    monkeypatch.setattr("telemetry.live.viewer.FRAME", 10_000)
     return 10_000
 
 

@@ -38,15 +38,15 @@ def on_the_page() -> dict[str, str]:
         rows = loading.load(None)
     assert len(asked) == 1
     board.put(Dirty(True, set(), set(), set()), rows, snapshots, 0.0)
-    board._render_unnamed()
+    board.waiting.for_any()
     from telemetry.live import cards
 
     found = {}
     for pk, row in board.missions.items():
         if row.robot or row.waits is None:
-            look = cards.mission_look(row, board._facts(row.robot) if row.robot else None)
+            look = cards.mission_look(row, board.waiting.facts(row.robot) if row.robot else None)
         else:
-            look = cards.mission_look(board._in_line(row), None, board._robots_at(row.site))
+            look = cards.mission_look(board.waiting.placed(row), None, board.waiting.robots_at(row.site))
         found[pk] = look.said
     return found
 
