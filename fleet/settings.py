@@ -286,7 +286,7 @@ SESSION_COOKIE_NAME = env(
     "SESSION_COOKIE_NAME", f"drover_session_{PORT}"
 )  # two copies on one host do not log each other out
 CSRF_COOKIE_NAME = env("CSRF_COOKIE_NAME", f"drover_csrf_{PORT}")
-CSRF_FAILURE_VIEW = "telemetry.pages.fleet_page.not_this_page"
+CSRF_FAILURE_VIEW = "telemetry.pages.answers.not_this_page"
 HTTPS = flag("DROVER_HTTPS")  # behind a proxy that ends TLS
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True

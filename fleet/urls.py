@@ -22,4 +22,4 @@ urlpatterns = [
     path("api/<path:path>", nowhere),
     path("", include("telemetry.urls")),
 ]
-handler400 = "telemetry.pages.fleet_page.not_understood"
+handler400 = "telemetry.pages.answers.not_understood"

@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 
 from fleet.models import ROBOT_ID
 from fleet.people.sign_in import SignInForm
-from telemetry.pages import connecting, fleet_page, inspector
+from telemetry.pages import buttons, connecting, fleet_page, inspector
 
 page = require_http_methods(["GET", "HEAD", "POST"])
 
@@ -21,31 +21,31 @@ urlpatterns = [
     path("logout/", require_POST(LogoutView.as_view(next_page="login")), name="logout"),
     path("fleet/", fleet_page.fleet, name="fleet"),
     *(
-        path(f"fleet/{verb}", fleet_page.robots_action, {"verb": verb}, name=f"robots-{verb}")
-        for verb in fleet_page.MANY_VERBS
+        path(f"fleet/{verb}", buttons.robots_action, {"verb": verb}, name=f"robots-{verb}")
+        for verb in buttons.MANY_VERBS
     ),
     re_path(rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/messages\Z", inspector.messages, name="robot-messages"),
     re_path(rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/connection\Z", connecting.connection, name="robot-connection"),
     *(
         re_path(
             rf"^fleet/robots/(?P<robot_id>{ROBOT_ID})/{verb}\Z",
-            fleet_page.robot_action,
+            buttons.robot_action,
             {"verb": verb},
             name=f"robot-{verb}",
         )
-        for verb in fleet_page.ROBOT_VERBS
+        for verb in buttons.ROBOT_VERBS
     ),
     *(
         path(
             f"fleet/missions/<uuid:mission_id>/{verb}",
-            fleet_page.mission_action,
+            buttons.mission_action,
             {"verb": verb},
             name=f"mission-{verb}",
         )
-        for verb in fleet_page.MISSION_VERBS
+        for verb in buttons.MISSION_VERBS
     ),
     *(
-        path(f"fleet/alerts/<int:alert_id>/{verb}", fleet_page.alert_action, {"verb": verb}, name=f"alert-{verb}")
-        for verb in fleet_page.ALERT_VERBS
+        path(f"fleet/alerts/<int:alert_id>/{verb}", buttons.alert_action, {"verb": verb}, name=f"alert-{verb}")
+        for verb in buttons.ALERT_VERBS
     ),
 ]

@@ -1,0 +1,42 @@
+"""What a person is answered: what was done or why not, as JSON to a script and as a page to a form; damaged requests."""
+
+import logging
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+log = logging.getLogger(__name__)
+
+
+def answer(request: HttpRequest, status: int, text: str, **more: Any) -> HttpResponse:
+    """`more` is for scripts."""
+    if "application/json" in request.headers.get("Accept", ""):
+        return JsonResponse({"text": text, **more}, status=status)
+    if status in (401, 403, 404):
+        return render(request, "refused.html", {"text": text, "signed_out": status == 401}, status=status)
+    messages.add_message(request, messages.INFO if status == 200 else messages.ERROR, text)
+    return redirect("fleet")
+
+
+def not_understood(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """A request that is damaged. Django's own page reads the form once more, fails at it again, and has no answer."""
+    return HttpResponse("This request is not understood.", status=400, content_type="text/plain; charset=utf-8")
+
+
+not_understood.csrf_exempt = True  # type: ignore[attr-defined]
+
+
+def not_this_page(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """The form's token is not ours: settings.CSRF_FAILURE_VIEW."""
+    if request.path in (
+        reverse("login"),
+        reverse("logout"),
+    ):  # of a tab that was open before somebody signed in elsewhere
+        return redirect(request.get_full_path() if request.path == reverse("login") else "login")
+    if not request.user.is_authenticated:
+        return answer(request, 401, "You are signed out. Sign in again, then repeat it.")
+    log.info("%s refused: %s", request.path, reason)
+    return answer(request, 403, "Not done: this page is out of date. Load it again, then repeat it.")
