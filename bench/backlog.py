@@ -4,16 +4,15 @@ Prints one line when the level is reached for the first time; ends with its stan
 """
 
 import asyncio
-import json
 import sys
 import threading
-import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
 
 import redis.asyncio
 from django.conf import settings
 
+from bench.receipts import message
 from telemetry.gateways.intake import Intake, Unavailable
 from telemetry.stream import key, partition_of
 
@@ -40,14 +39,10 @@ async def keep(url: str, level: int, robots: list[str], ended: threading.Event) 
 async def _store(intake: Intake, robot: str, seqs: dict[str, int]) -> None:
     """One that changes the robot's row, so that the worker holds it while it applies the batch."""
     seqs[robot] += 1
-    msg_id = uuid.uuid4()
-    line = {
-        "v": 1, "msg_id": str(msg_id), "robot": robot, "session": 1, "channel": "critical", "seq": seqs[robot],
-        "type": "robot.state", "occurred_at": datetime.now(UTC).isoformat(),
-        "data": {"mode": ("running", "paused")[seqs[robot] % 2]},
-    }  # fmt: skip
+    mode = ("running", "paused")[seqs[robot] % 2]
+    msg_id, raw = message(robot, seqs[robot], "robot.state", {"mode": mode})
     with suppress(Unavailable):  # the disk is busy: the next ones fill it up
-        await intake.store(robot, msg_id, json.dumps(line).encode(), datetime.now(UTC))
+        await intake.store(robot, msg_id, raw, datetime.now(UTC))
 
 
 def main() -> None:

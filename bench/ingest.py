@@ -5,9 +5,6 @@ that costs less than the server. Every message counts when it, or a newer one of
 The baseline does the same write for the same messages and nothing else: bare paho, bare daphne.
 """
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -105,30 +102,10 @@ def _served(over: str, bare: bool) -> Iterator[tuple[int, dict[str, int]]]:
         yield port, pids | {"live": served.live_pid()}
 
 
-@contextmanager
-def _teller(over: str, port: int, pairs: list[tuple[str, str]]) -> Iterator[Any]:
+def _teller(over: str, port: int, pairs: list[tuple[str, str]]) -> Any:
     """`tell(plan)` → what became of a round; see bench/telling.py."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.telling"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        cwd=settings.BASE_DIR, preexec_fn=tied(),
-    ) as process:  # fmt: skip
-        each = {"each": [BATCH]} if over == "http" else {}
-        config = {"over": over, "port": port, "robots": pairs, "live": settings.LIVE_REDIS_URL, **each}
-
-        def say(what: Any) -> Any:
-            assert process.stdin and process.stdout
-            process.stdin.write(json.dumps(what) + "\n")
-            process.stdin.flush()
-            answer = process.stdout.readline()
-            if not answer:
-                raise RuntimeError(f"the robots over {over} gave up")
-            return json.loads(answer)
-
-        try:
-            say(config)
-            yield say
-        finally:
-            process.kill()
+    each = {"each": [BATCH]} if over == "http" else {}
+    return served.robots("bench.telling", over=over, port=port, robots=pairs, **each)
 
 
 def _measure(tell: Any, pids: dict[str, int], over: str, rounds: int, fast: int, scale: float) -> Taken:

@@ -1,4 +1,4 @@
-"""Receipts as robots send them, put into the streams through the real intake."""
+"""Messages, above all receipts, as robots send them, put into the streams through the real intake."""
 
 import asyncio
 import json
@@ -14,17 +14,21 @@ from telemetry.gateways.intake import Intake
 STEPS = 5  # of every mission
 
 
+def message(robot: str, seq: int, type: str, data: dict[str, Any], **more: Any) -> tuple[uuid.UUID, bytes]:
+    """(msg_id, text) of a critical message, said now."""
+    msg_id = uuid.uuid4()
+    line = {
+        "v": 1, "msg_id": str(msg_id), "robot": robot, "session": 1, "channel": "critical", "seq": seq, "type": type,
+        "occurred_at": datetime.now(UTC).isoformat(), "data": data, **more,
+    }  # fmt: skip
+    return msg_id, json.dumps(line).encode()
+
+
 def receipt(robot: str, mission: uuid.UUID, n: int, seq: int) -> tuple[uuid.UUID, bytes]:
     """The n-th word about a mission: accepted, completed 1 … STEPS, finished."""
     kind = "accepted" if n == 0 else "finished" if n > STEPS else "step_completed"
-    step = {"step": n, "attempt": 1, "data": {"result": "done"}} if kind == "step_completed" else {"data": {}}
-    msg_id = uuid.uuid4()
-    line = {
-        "v": 1, "msg_id": str(msg_id), "robot": robot, "session": 1, "channel": "critical", "seq": seq,
-        "type": f"mission.{kind}", "occurred_at": datetime.now(UTC).isoformat(), "mission": str(mission),
-        "dispatch_no": 1, **step,
-    }  # fmt: skip
-    return msg_id, json.dumps(line).encode()
+    step, data = ({"step": n, "attempt": 1}, {"result": "done"}) if kind == "step_completed" else ({}, {})
+    return message(robot, seq, f"mission.{kind}", data, mission=str(mission), dispatch_no=1, **step)
 
 
 def store_all(line: Callable[[str, int], tuple[uuid.UUID, bytes]], robots: list[str]) -> int:

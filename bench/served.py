@@ -1,5 +1,6 @@
 """Processes that a measurement needs: Mosquitto, gateway, web, worker, sinks; each in the environment of its stores."""
 
+import json
 import os
 import socket
 import subprocess
@@ -17,17 +18,16 @@ from django.core.management.base import CommandError
 from bench.meter import cpu_s
 from fleet.running import foreign
 from fleet.running.tether import tied
+from telemetry.stream import Streams
 
 MANAGE = str(settings.BASE_DIR / "manage.py")
 READY_S = 30.0
 
 
-def need_mosquitto() -> str:
-    """Path of the program. Raises `CommandError`, in words, where there is none."""
-    program = foreign.program("mosquitto")
-    if program is None:
+def need_mosquitto() -> None:
+    """Raises `CommandError`, in words, where there is none."""
+    if foreign.program("mosquitto") is None:
         raise CommandError("this bench needs mosquitto, which is not installed here (Debian: apt install mosquitto)")
-    return program
 
 
 def free_port() -> int:
@@ -65,13 +65,11 @@ def until(so: Callable[[], Any], what: str, started: "subprocess.Popen[bytes] | 
 @contextmanager
 def mosquitto() -> Iterator[tuple[int, int]]:
     """(port, pid) of a broker of its own."""
-    program = need_mosquitto()
-    port, conf = free_port(), Path(settings.VAR) / f"bench-mosquitto-{os.getpid()}.conf"
-    conf.parent.mkdir(parents=True, exist_ok=True)
-    conf.write_text(
-        f"listener {port} 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nmax_queued_messages 100000\n"
+    conf = Path(settings.VAR) / f"bench-mosquitto-{os.getpid()}.conf"
+    port, command = foreign.mosquitto(
+        conf, "allow_anonymous true", "set_tcp_nodelay true", "max_queued_messages 100000"
     )
-    started = subprocess.Popen([program, "-c", str(conf)], stderr=subprocess.DEVNULL, preexec_fn=tied())
+    started = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=tied())
     try:
         until(lambda: listens(port), "mosquitto", started)
         yield port, started.pid
@@ -115,12 +113,52 @@ def _forgotten_deaf(url: str) -> bool:
 
 
 @contextmanager
-def daphne(application: str) -> Iterator[tuple[int, int]]:
+def daphne(application: str, **environment: str) -> Iterator[tuple[int, int]]:
     """(port, pid)."""
     port = free_port()
     argv = ["-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "-v", "0", application]
-    with process(argv, lambda: listens(port)) as started:
+    with process(argv, lambda: listens(port), **environment) as started:
         yield port, started.pid
+
+
+@contextmanager
+def worker() -> Iterator[int]:
+    """`manage.py worker`, once it has made its streams: robots that are connected before are sent back. Its pid."""
+    with process([MANAGE, "worker"], _streams_are_there) as started:
+        yield started.pid
+
+
+def _streams_are_there() -> bool:
+    streams = Streams(settings.REDIS_URL)
+    try:
+        return len(streams.progress(range(settings.PARTITIONS))) == settings.PARTITIONS
+    finally:
+        streams.close()
+
+
+@contextmanager
+def robots(module: str, **config: Any) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
+    """`python -m <module>`, once it has answered its configuration: `tell(plan)` → what came of it. A line of JSON each."""
+    with subprocess.Popen(
+        [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=settings.BASE_DIR, preexec_fn=tied(),
+    ) as started:  # fmt: skip
+
+        def tell(plan: dict[str, Any]) -> dict[str, Any]:
+            assert started.stdin and started.stdout
+            started.stdin.write(json.dumps(plan) + "\n")
+            started.stdin.flush()
+            answer = started.stdout.readline()
+            if not answer:
+                raise RuntimeError(f"the robots of {module} gave up")
+            found: dict[str, Any] = json.loads(answer)
+            return found
+
+        try:
+            tell(config | {"live": settings.LIVE_REDIS_URL})
+            yield tell
+        finally:
+            started.kill()
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -30,16 +29,16 @@ from django.core.management import call_command
 from django.db import connection
 from websockets.asyncio.client import connect
 
+from bench import served
 from bench.ground import BY, analyse, fleet_of, stores_in_words
 from bench.report import Row, machine, row
 from fleet.people.actions import grant_access
 from fleet.robots.credentials import issue_credential
 from fleet.running.tether import tied
-from telemetry.stream import Streams, partition_of
+from telemetry.stream import partition_of
 
 EVERY_S = 0.25  # a click
 PASSWORD = "bench " * 3
-READY_S = 20.0
 
 
 def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row]]:
@@ -52,8 +51,9 @@ def run(*, quick: bool, profile: bool = False) -> tuple[dict[str, Any], list[Row
     connection.close()
     with tempfile.TemporaryDirectory() as static:
         environment = {**os.environ, "STATIC_ROOT": static}
-        subprocess.run([*MANAGE, "collectstatic", "--noinput", "-v0"], env=environment, check=True)
-        with _processes(environment) as port:
+        collect = [sys.executable, served.MANAGE, "collectstatic", "--noinput", "-v0"]
+        subprocess.run(collect, env=environment, check=True)
+        with served.daphne("fleet.asgi:application", STATIC_ROOT=static) as (port, _), served.worker():
             quiet, busy, frozen = asyncio.run(_measure(port, tokens, waiting, clicks, frozen_clicks))
     about |= {"waiting": waiting, "clicks": clicks, "robots": clicked, "one click every (s)": EVERY_S}
     return about, [
@@ -69,9 +69,6 @@ def _p99(times: list[float]) -> float:
     return sorted(times)[int(len(times) * 0.99)]
 
 
-MANAGE = (sys.executable, str(settings.BASE_DIR / "manage.py"))
-
-
 def _fleet(clicked: int) -> dict[str, str]:
     """A person who may stop, and so many robots whose partition is the same; robot → token."""
     _site, robots = fleet_of(clicked * settings.PARTITIONS * 2)
@@ -81,48 +78,7 @@ def _fleet(clicked: int) -> dict[str, str]:
     return {robot: issue_credential(robot, by=BY) for robot in chosen}
 
 
-# --- processes
-
-
-@contextmanager
-def _processes(environment: dict[str, str]) -> Iterator[int]:
-    """Web and worker; yields the port of web."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = int(taken.getsockname()[1])
-    web = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(port), "-v", "0", "fleet.asgi:application"]
-    environment = {**environment, "DJANGO_SETTINGS_MODULE": "fleet.settings"}
-    started = [
-        subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, preexec_fn=tied())
-        for command in (web, [*MANAGE, "worker"])
-    ]
-    try:
-        ends = time.monotonic() + READY_S
-        while not (_listens(port) and _works()):
-            if time.monotonic() > ends:
-                raise RuntimeError(f"web and worker are not ready after {READY_S:g} s")
-            time.sleep(0.1)
-        yield port
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def _works() -> bool:
-    """The worker has made its streams; robots that are connected before it does are sent back."""
-    streams = Streams(settings.REDIS_URL)
-    try:
-        return len(streams.progress(range(settings.PARTITIONS))) == settings.PARTITIONS
-    finally:
-        streams.close()
+# --- what is in the way
 
 
 @asynccontextmanager

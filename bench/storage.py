@@ -5,7 +5,6 @@ not stored: it is one snapshot per robot in the live Redis.
 """
 
 import asyncio
-import json
 import threading
 import time
 import uuid
@@ -22,6 +21,7 @@ from django.utils import timezone
 
 from bench.ground import alive, analyse, fleet_of, stores_in_words
 from bench.pipeline import Drover
+from bench.receipts import message
 from bench.report import Row, machine, row
 from fleet.models import Command
 from telemetry import frames
@@ -118,12 +118,7 @@ def _beginnings(drover: Drover, robots: list[str]) -> Iterable[tuple[str, uuid.U
     for robot in robots:
         for mode in ("running", "idle"):
             drover.seqs[robot] += 1
-            msg_id = uuid.uuid4()
-            line = {
-                "v": 1, "msg_id": str(msg_id), "robot": robot, "session": 1, "channel": "critical",
-                "seq": drover.seqs[robot], "type": "robot.state", "occurred_at": now.isoformat(), "data": {"mode": mode},
-            }  # fmt: skip
-            yield robot, msg_id, json.dumps(line).encode()
+            yield (robot, *message(robot, drover.seqs[robot], "robot.state", {"mode": mode}))
 
 
 def _store(lines: Iterable[tuple[str, uuid.UUID, bytes]]) -> None:

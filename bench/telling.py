@@ -6,7 +6,6 @@ robot, could be seen. A round has a schedule, which does not wait for the server
 
 import asyncio
 import json
-import os
 import sys
 import time
 import uuid
@@ -73,16 +72,16 @@ class OverMqtt:
     async def begin(self) -> None:
         for robot, _ in self._robots:
             self._wires.append(Mqtt(robot, [f"drover/v1/{robot}/commands"], self._heard(len(self._wires))))
-        await _connect(self._port, self._wires)
-        await _all(wire.subscribed for wire in self._wires)
+        await connect(self._port, self._wires)
+        await all_set(wire.subscribed for wire in self._wires)
         for wire, says, (robot, token) in zip(self._wires, self._says, self._robots, strict=True):
             wire.write(publication(f"drover/v1/{robot}/events")(says.hello(token=token)))
-        await _all(wire.welcomed for wire in self._wires)
+        await all_set(wire.welcomed for wire in self._wires)
         for wire, says in zip(self._wires, self._says, strict=True):
             says.begin(wire.session)
 
     def _heard(self, n: int) -> Callable[[str, bytes], None]:
-        return lambda topic, payload: self._wires[n]._find_session(payload)
+        return lambda topic, payload: self._wires[n].find_session(payload)
 
     def tell(self, n: int) -> None:
         self._wires[n].write(self._packets[n](self._says[n].next()))
@@ -105,8 +104,8 @@ class OverSockets:
     async def begin(self) -> None:
         for some in range(0, len(self._wires), TOGETHER):
             wires = self._wires[some : some + TOGETHER]
-            await _connect(self._port, wires)
-            await _all(wire.welcomed for wire in wires)
+            await connect(self._port, wires)
+            await all_set(wire.welcomed for wire in wires)
         for wire, says in zip(self._wires, self._says, strict=True):
             says.begin(wire.session)
 
@@ -136,11 +135,11 @@ class OverHttp:
                 raise SystemExit(f"a message was not taken: {verdict}")
 
     async def begin(self) -> None:
-        await _connect(self._port, self._posts)
+        await connect(self._port, self._posts)
         for says, (_, token) in zip(self._says, self._robots, strict=True):  # one at a time: whose session is whose
             known = len(self._welcomes)
             self._posts[0].post(request(token, says.hello()))
-            await _until(lambda known=known: len(self._welcomes) > known, "a welcome over HTTP")
+            await until(lambda known=known: len(self._welcomes) > known, "a welcome over HTTP")
             says.begin(self._welcomes[-1])
 
     def tell(self, n: int) -> None:
@@ -220,7 +219,7 @@ async def round_of(robots: Robots, watch: Watch, plan: dict[str, Any]) -> dict[s
         if now - began > PATIENCE_S:
             raise SystemExit(f"only {sent - watch.under_way} of {count} messages were seen in {PATIENCE_S:g} s")
         await asyncio.sleep(0.001)
-    await _until(watch.is_over, "that all is seen")
+    await until(watch.is_over, "that all is seen")
     delays, left_out = sorted(watch.delays_ms), left_out + watch.left_out()
     return {
         "rate": (sent - left_out) / (watch.last - began), "left_out": left_out, "unseen": watch.unseen, "p50_ms": delays[len(delays) // 2],
@@ -228,20 +227,22 @@ async def round_of(robots: Robots, watch: Watch, plan: dict[str, Any]) -> dict[s
     }  # fmt: skip
 
 
-async def _connect(port: int, wires: list[Any]) -> None:
+async def connect(port: int, wires: list[Any]) -> None:
+    """One after the other, each to this machine."""
     loop = asyncio.get_running_loop()
     for wire in wires:
         made: Wire = wire
         await loop.create_connection(lambda made=made: made, "127.0.0.1", port)
 
 
-async def _all(events: Any) -> None:
+async def all_set(events: Any) -> None:
+    """Wait for all of these events."""
     async with asyncio.timeout(PATIENCE_S):
         for event in events:
             await event.wait()
 
 
-async def _until(so: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+async def until(so: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
     ends = time.perf_counter() + patience_s
     while not so():
         if time.perf_counter() > ends:
@@ -258,7 +259,7 @@ async def _main(config: dict[str, Any]) -> None:
     listening = await listen(config["live"], watch.told)
     robots = OVER[config["over"]](config["port"], pairs, *config.get("each", ()))
     await robots.begin()
-    print(json.dumps({"pid": os.getpid()}), flush=True)
+    print(json.dumps({}), flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         print(json.dumps(await round_of(robots, watch, json.loads(line))), flush=True)
     robots.end()

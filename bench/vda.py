@@ -4,11 +4,6 @@
 same states with bare paho, parses the JSON and writes where the robot is.
 """
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +12,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
-from bench import served, stop
+from bench import served
 from bench.ground import BY, PLACE, analyse, fleet_of, stores_in_words
 from bench.report import Row, machine, row
 from bench.vda_robots import MAKER
@@ -68,7 +63,7 @@ def _drover(
     """(states replayed, missions driven)."""
     with (
         served.mosquitto() as (port, broker),
-        served.process([served.MANAGE, "worker"], stop._works) as worker,
+        served.worker() as worker,
         served.gateway(port) as pid,
         _robots(port, robots) as tell,
     ):
@@ -76,7 +71,7 @@ def _drover(
             actions.dispatch_mission(mission, by=BY)
         connection.close()
         tell({"orders": 1})
-        pids = {"server": pid, "broker": broker, "worker": worker.pid}
+        pids = {"server": pid, "broker": broker, "worker": worker}
         ours = _replay(tell, pids, rounds, fast, scale)
         costs = served.Costs(**pids)
         driven = tell({"leg_s": leg_s, "beat_s": BEAT_S})
@@ -114,32 +109,9 @@ def _mission(site: Site, robot: str, drives: int) -> Any:
     return drawing_up.draft_mission(title="Round", site=site, robot=robot, steps=work, by=BY)
 
 
-@contextmanager
-def _robots(port: int, robots: list[str], **more: Any) -> Iterator[Any]:
+def _robots(port: int, robots: list[str], **more: Any) -> Any:
     """`tell(plan)` → what came of it; see bench/vda_robots.py."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.vda_robots"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        cwd=settings.BASE_DIR, preexec_fn=tied(),
-    ) as process:  # fmt: skip
-        assert process.stdin and process.stdout
-        out, said = process.stdin, process.stdout
-
-        def write(what: Any) -> None:
-            out.write(json.dumps(what) + "\n")
-            out.flush()
-
-        def tell(plan: dict[str, Any]) -> dict[str, Any]:
-            write(plan)
-            if not (answer := said.readline()):
-                raise RuntimeError("the robots gave up")
-            found: dict[str, Any] = json.loads(answer)
-            return found
-
-        try:
-            write({"port": port, "robots": robots, "live": settings.LIVE_REDIS_URL, **more})
-            yield tell
-        finally:
-            process.kill()
+    return served.robots("bench.vda_robots", port=port, robots=robots, **more)
 
 
 def _replay(tell: Any, pids: dict[str, int], rounds: int, fast: int, scale: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.telling import PATIENCE_S, Watch, _all, _connect, _until, round_of
+from bench.telling import PATIENCE_S, Watch, all_set, connect, round_of, until
 from bench.wires import Mqtt, listen, publication
 
 MAKER = "Bench"
@@ -148,8 +148,8 @@ class Fleet:
 
     async def begin(self) -> None:
         wires = [robot.wire for robot in self.robots]
-        await _connect(self._port, wires)
-        await _all(wire.subscribed for wire in wires)
+        await connect(self._port, wires)
+        await all_set(wire.subscribed for wire in wires)
 
     def tell(self, n: int) -> None:
         self.robots[n].tell()
@@ -198,6 +198,7 @@ async def _main(config: dict[str, Any]) -> None:
         for robot in fleet.robots:
             robot.take(made_up(robot.serial, config["made_up"]))
     await fleet.begin()
+    print(json.dumps({}), flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         plan = json.loads(line)
         if "leg_s" in plan:
@@ -205,7 +206,7 @@ async def _main(config: dict[str, Any]) -> None:
         elif "orders" in plan:  # wait for them; a robot that nobody has heard of is given none
             for robot in fleet.robots:
                 robot.tell()
-            await _until(lambda: all(robot.order_id for robot in fleet.robots), "an order for each robot")
+            await until(lambda: all(robot.order_id for robot in fleet.robots), "an order for each robot")
             said = {}
         else:
             said = await round_of(fleet, watch, plan)

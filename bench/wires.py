@@ -34,7 +34,7 @@ class Wire(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
-    def _find_session(self, data: bytes) -> None:
+    def find_session(self, data: bytes) -> None:
         if found := _SESSION.search(data):
             self.session = int(found[1])
             self.welcomed.set()
@@ -126,7 +126,7 @@ class Socket(Wire):
         if not self._is_open and b"\r\n\r\n" in self._read:
             self._is_open, self._read = True, self._read.partition(b"\r\n\r\n")[2]
             self.write(frame(self._hello))
-        self._find_session(self._read)
+        self.find_session(self._read)
 
 
 def frame(payload: bytes) -> bytes:

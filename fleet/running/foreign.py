@@ -29,19 +29,23 @@ def missing() -> str:
     )
 
 
-def broker(var: Path) -> tuple[str, Program]:
-    """Mosquitto on a free port of this machine: its address, and how it is started."""
+def mosquitto(settings: Path, *lines: str) -> tuple[int, list[str]]:
+    """A broker on a free port of this machine, and the command that starts it. `lines`: what else its settings say."""
     with socket.create_server((HOST, 0)) as free:
-        port = free.getsockname()[1]
-    settings = var / "mosquitto.conf"
-    settings.write_text(f"listener {port} {HOST}\nallow_anonymous true\nlog_type error\nlog_type warning\n")
+        port = int(free.getsockname()[1])
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("\n".join((f"listener {port} {HOST}", *lines, "")))
     found = program("mosquitto")
     assert found is not None
+    return port, [found, "-c", str(settings)]
+
+
+def broker(var: Path) -> tuple[str, Program]:
+    """Its address, and how the supervisor starts it."""
+    port, command = mosquitto(var / "mosquitto.conf", "allow_anonymous true", "log_type error", "log_type warning")
 
     async def answers() -> bool:
         socket.create_connection((HOST, port), 1).close()
         return True
 
-    return f"mqtt://{HOST}:{port}", Program(
-        "broker", [found, "-c", str(settings)], tier=STORE_TIER, ready=answers, vital=False
-    )
+    return f"mqtt://{HOST}:{port}", Program("broker", command, tier=STORE_TIER, ready=answers, vital=False)

@@ -9,28 +9,22 @@ from pathlib import Path
 
 from fleet.running import foreign
 from fleet.running.tether import tied
-from tests.tools import tool
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.tools import missing
 
 
 class Mosquitto:
     """`conf`: more lines of its configuration."""
 
     def __init__(self, folder: Path, *conf: str, listener: tuple[str, ...] = ()) -> None:
-        self.folder, self.port = folder, free_port()
-        self.program = foreign.program("mosquitto") or tool("mosquitto")
-        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        if foreign.program("mosquitto") is None:
+            missing("mosquitto is not installed")
         lines = [
-            f"listener {self.port} 127.0.0.1", *listener, *(conf or ("allow_anonymous true",)), "persistence true",
+            *listener, *(conf or ("allow_anonymous true",)), "persistence true",
             f"persistence_location {folder}/", "max_inflight_messages 1000", "max_queued_messages 100000",
             *(["user root"] if os.geteuid() == 0 else []),  # or it could not read what the test has written
         ]  # fmt: skip
-        (folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+        self.port, self._command = foreign.mosquitto(folder / "mosquitto.conf", *lines)
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -40,7 +34,7 @@ class Mosquitto:
     def start(self) -> "Mosquitto":
         with (self.folder / "log").open("ab") as out:
             self.process = subprocess.Popen(
-                [self.program, "-v", "-c", str(self.folder / "mosquitto.conf")],
+                [*self._command, "-v"],
                 stdout=out,
                 stderr=out,
                 preexec_fn=tied(),

@@ -23,9 +23,9 @@ from telemetry.drivers.contract import (
     Tell,
     Wanted,
 )
-from telemetry.drivers.kit import truth
 from telemetry.drivers.kit.double import Case, Deed, Failed, Said
 from telemetry.drivers.kit.site import Site
+from telemetry.drivers.kit.truth import Truth, in_words
 from telemetry.drivers.kit.wire import Wire, matches
 
 TICK = timedelta(seconds=0.5)
@@ -43,13 +43,11 @@ class Bench:
         self.now = BEGIN
         self.robot = case.double(self.spec, self.now)
         self.site = Site(self.spec, self.driver.timing)
+        self.truth = Truth(case, self.robot, self.site, self.now)
         self.up: Wire[Said] = Wire()
         self.down: Wire[Send] = Wire()
         self.twice = False  # each command is given a second time
-        self.modes: list[tuple[datetime, str]] = []
         self.words: dict[UUID, Say] = {}
-        self.ids: dict[tuple[Any, ...], UUID] = {}
-        self.by_id: dict[UUID, tuple[Any, ...]] = {}
         self.complaints: list[Complaint] = []
         self.hints: list[str] = []
         self.told: list[Tell] = []
@@ -58,9 +56,6 @@ class Bench:
         self.session = 0
         self.sayings: deque[Said] = deque(maxlen=200)  # live messages as they came
         self._retained: dict[str, Said] = {}
-        self.assigned_at = self.now
-        self._given = 0  # deeds before the mission at hand
-        self._missions: list[tuple[tuple[UUID, int], int]] = []  # all that it was given, with the deeds before each
         self._later: list[Callable[[], Iterable[Effect]]] = []  # answers of the site's stores
         self._looked_at = self.now
         self.connect()
@@ -135,8 +130,7 @@ class Bench:
 
     def _say(self, word: Say) -> None:
         self.log.append(f"{self._clock()} driver says {word.type} {word.step or ''} {word.data}")
-        wrong = truth.wrong(self, word, self.now)
-        if wrong:
+        if wrong := self.truth.wrong(word):
             raise self.failed(wrong)
         verdict = "duplicate" if word.id in self.words else "stored"
         if verdict == "stored":
@@ -187,7 +181,7 @@ class Bench:
             if said.retain:
                 self._retained[said.topic] = said
             self.up.put(said)
-        self.modes.append((self.now, self.robot.mode))
+        self.truth.pass_time(self.now)
         for said in self.up.take():
             self.hear(said)
         later, self._later = self._later, []
@@ -213,33 +207,20 @@ class Bench:
         end = self.now + timedelta(seconds=within_s)
         while not holds():
             if self.now >= end:
-                did = ", ".join(f"{d.kind} {d.step or ''}".strip() for d in self.robot.deeds[self._given :])
-                raise self.failed(f"{within_s:.0f} s, and not yet: {what} (the robot did {did or 'nothing'})")
+                raise self.failed(f"{within_s:.0f} s, and not yet: {what} (the robot did {in_words(self.deeds())})")
             self.tick()
 
     # --- people
 
     def assign(self) -> Command:
         """The case's mission."""
-        self._given, self.assigned_at = len(self.robot.deeds), self.now
         made = self.site.assign(self.case.steps, self.now)
-        assert made.mission is not None and made.dispatch_no is not None
-        self._missions.append(((made.mission, made.dispatch_no), self._given))
+        self.truth.given(made)
         return made
 
-    def deeds_of(self, word: Say) -> list[Deed] | None:
-        """What the robot did for the mission that the word is about; None if it was never given that one."""
-        if word.mission is None:
-            return self.deeds()
-        ends = [begin for _, begin in self._missions[1:]] + [len(self.robot.deeds)]
-        for (mission, begin), end in zip(self._missions, ends, strict=True):
-            if mission == (word.mission, word.dispatch_no):
-                return self.robot.deeds[begin:end]
-        return None
-
     def deeds(self) -> list[Deed]:
-        """Of the mission at hand."""
-        return self.robot.deeds[self._given :]
+        """What the robot did of the mission at hand."""
+        return self.truth.deeds()
 
     def did(self, kind: str, step: int = 0) -> bool:
         return Deed(kind, step) in self.deeds()
