@@ -21,7 +21,6 @@ from bench import served
 from bench.ground import BY, fleet_of, stores_in_words
 from bench.report import Row, machine, row
 from fleet.robots.credentials import issue_credential
-from fleet.running.tether import tied
 
 NAMES = {"mqtt": "MQTT", "ws": "WebSocket", "http": "HTTP in batches"}
 TARGETS = {"mqtt": 3_000, "ws": 3_000, "http": 10_000}

@@ -17,7 +17,6 @@ from bench.ground import BY, PLACE, analyse, fleet_of, stores_in_words
 from bench.report import Row, machine, row
 from bench.vda_robots import MAKER
 from fleet.models import Event, Site
-from fleet.running.tether import tied
 from missions import actions, drawing_up, invariants
 from missions.models import DeadLetter, Mission
 
