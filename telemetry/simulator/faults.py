@@ -4,13 +4,12 @@
 """
 
 import random
-import time
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from telemetry.simulator.machine import Event
+from telemetry.simulator.work import Event
 
 FREEZE_S = 15.0  # long enough to be taken for dead
 AWAY_S = 30.0  # without a link
@@ -183,8 +182,3 @@ class Faults:
             return ""
         self._beat = now
         return next((name for name in TROUBLES if self.happens(name)), "")
-
-
-def freeze() -> None:
-    """The whole process stands still: no heartbeat, no acknowledgement, no movement."""
-    time.sleep(FREEZE_S)

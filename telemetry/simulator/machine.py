@@ -9,51 +9,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
-from telemetry.simulator.activities import ACTIVITIES, Activity, Body, CannotDo, Failing, Place
-from telemetry.simulator.memory import ActivityMemory, MachineMemory, Mode, WorkMemory
+from telemetry.simulator.activities import ACTIVITIES, Body, CannotDo, Failing, Place
+from telemetry.simulator.memory import MachineMemory, Mode
+from telemetry.simulator.work import Dispatch, Ending, Event, Work
 
 REMEMBERED = 200  # dispatches whose end is known
 LONGEST_STEP_S = 0.5  # real time; a process that was halted is a robot that stood still
 LOW_BATTERY, CHARGED = 25.0, 80.0  # per cent; idle robots charge in between
 FAULT_S = 10.0
-
-Dispatch = tuple[str, int]
-
-
-class Event(NamedTuple):
-    """Something to tell the site: type, data, and the dispatch and step that it is about."""
-
-    type: str
-    data: dict[str, Any]
-    mission: str | None = None
-    dispatch_no: int | None = None
-    step: int | None = None
-    attempt: int | None = None
-    traceparent: str = ""
-
-
-@dataclass
-class Work:
-    """The mission that the robot is at. `number` counts steps from 1."""
-
-    key: Dispatch
-    steps: list[dict[str, Any]]
-    traceparent: str
-    number: int = 0
-    attempt: int = 1
-    activity: Activity | None = None
-    paused: bool = False
-    failed: bool = False
-    completed: list[int] = field(default_factory=list)
-
-
-class Ending(NamedTuple):
-    """How a dispatch ended, and the steps of it that were completed."""
-
-    how: str
-    completed: tuple[int, ...] = ()
 
 
 @dataclass
@@ -152,7 +117,7 @@ class Machine:
             left = work.activity(self.body, left)
         except CannotDo as reason:
             work.activity, work.failed = None, True
-            return 0.0, [self._about(work, "mission.step_failed", why=str(reason))]
+            return 0.0, [work.about("mission.step_failed", why=str(reason))]
         if self.body.fault:
             code, self.body.fault = self.body.fault, ""
             return 0.0, self.fail(code, "simulated fault", for_s=FAULT_S)
@@ -163,13 +128,13 @@ class Machine:
     def _completed(self, work: Work, result: str) -> list[Event]:
         self.body.charging = False
         work.completed.append(work.number)
-        events = [self._about(work, "mission.step_completed", result=result)]
+        events = [work.about("mission.step_completed", result=result)]
         return events + self._next(work)
 
     def _next(self, work: Work) -> list[Event]:
         if work.number < len(work.steps):
             return self._begin(work, work.number + 1)
-        return self._end(work, "finished", self._about(work, "mission.finished"))
+        return self._end(work, "finished", work.about("mission.finished"))
 
     def _begin(self, work: Work, number: int, attempt: int = 0) -> list[Event]:
         step = work.steps[number - 1]
@@ -177,7 +142,7 @@ class Machine:
         work.attempt = attempt or step.get("attempt", 1)
         activity = Failing if self.fails(work.attempt) else ACTIVITIES[step["command"]]
         work.activity = activity(step.get("params") or {})
-        return [self._about(work, "mission.step_started")]
+        return [work.about("mission.step_started")]
 
     def _end(self, work: Work, how: str, *words: Event) -> list[Event]:
         self.work, self.body.charging = None, False
@@ -198,11 +163,6 @@ class Machine:
             self.body.charge(left)
             self.topping_up = self.body.battery < CHARGED
 
-    def _about(self, work: Work, type: str, **data: Any) -> Event:
-        number, attempt = (work.number, work.attempt) if "step" in type else (None, None)
-        mission, dispatch_no = work.key
-        return Event(type, data, mission, dispatch_no, number, attempt, work.traceparent)
-
     # --- memory
 
     def memory(self) -> MachineMemory:
@@ -210,7 +170,7 @@ class Machine:
         body = self.body
         return MachineMemory(
             x=body.x, y=body.y, theta=body.theta, place=body.place, battery=body.battery, charging=body.charging,
-            work=_memory_of(self.work) if self.work else None, latched=self.latched, fault=self.fault,
+            work=self.work.memory() if self.work else None, latched=self.latched, fault=self.fault,
             fault_left_s=self._fault_left_s, topping_up=self.topping_up, told=self._told,
             ended=[(*key, ending.how) for key, ending in self._ended.items()],
             done=[ending.completed for ending in self._ended.values()], last=self._last,
@@ -219,7 +179,7 @@ class Machine:
     def remember(self, memory: MachineMemory) -> None:
         """Be the robot that it was, standing. ValueError, with nothing remembered, when its work cannot be gone on with."""
         work, body = memory.work, self.body
-        self.work = _work_of(work) if work else None
+        self.work = Work.of(work) if work else None
         body.x, body.y, body.theta, body.place, body.speed = memory.x, memory.y, memory.theta, memory.place, 0.0
         body.battery, body.charging = memory.battery, memory.charging
         self.latched, self.topping_up, self._told = memory.latched, memory.topping_up, memory.told
@@ -235,7 +195,7 @@ class Machine:
     def _assign(self, command: dict[str, Any]) -> list[Event]:
         key, data = _key(command), command["data"]
         if self.work and self.work.key == key:
-            return [self._about(self.work, "mission.accepted")]
+            return [self.work.about("mission.accepted")]
         if key in self._ended:
             return self._last_word(key)
         why = self._why_not(data["steps"])
@@ -244,10 +204,10 @@ class Machine:
             return [Event("mission.rejected", {"why": why}, *key)]
         self.topping_up = False
         self.work = work = Work(key, data["steps"], command.get("traceparent") or "")
-        events = [self._about(work, "mission.accepted"), *self._begin(work, 1)]
+        events = [work.about("mission.accepted"), *self._begin(work, 1)]
         if self.latched:
             work.paused = True
-            events.append(self._about(work, "mission.paused"))
+            events.append(work.about("mission.paused"))
         return events
 
     def _why_not(self, steps: list[dict[str, Any]]) -> str:
@@ -268,7 +228,7 @@ class Machine:
     def _cancel(self, command: dict[str, Any]) -> list[Event]:
         key = _key(command)
         if self.work and self.work.key == key:
-            return self._end(self.work, "cancelled", self._about(self.work, "mission.cancelled", why=""))
+            return self._end(self.work, "cancelled", self.work.about("mission.cancelled", why=""))
         if key in self._ended:
             return self._last_word(key)
         self._ended[key] = Ending("cancelled")  # should its assignment come after all, it is not begun
@@ -285,16 +245,16 @@ class Machine:
 
     def _halt(self, work: Work) -> list[Event]:
         work.paused, self.body.speed = True, 0.0
-        return [self._about(work, "mission.paused")]
+        return [work.about("mission.paused")]
 
     def _resume(self, command: dict[str, Any]) -> list[Event]:
         return self._on_my_mission(command, self._go_on)
 
     def _go_on(self, work: Work) -> list[Event]:
         if self.latched:
-            return [self._about(work, "mission.paused")]
+            return [work.about("mission.paused")]
         work.paused = False
-        return [self._about(work, "mission.resumed")]
+        return [work.about("mission.resumed")]
 
     def _retry_step(self, command: dict[str, Any]) -> list[Event]:
         return self._on_my_mission(command, lambda work: self._again(work, **_try_of(command, work)))
@@ -302,17 +262,17 @@ class Machine:
     def _again(self, work: Work, step: int, attempt: int) -> list[Event]:
         """Try the step that it is at once more; one that is done already is only said again."""
         if step in work.completed:
-            done = self._about(work, "mission.step_completed", result="as said before")
+            done = work.about("mission.step_completed", result="as said before")
             return [done._replace(step=step, attempt=attempt)]
         if step != work.number or attempt < work.attempt:
             return [self.state()]
         if attempt == work.attempt and not work.failed:
-            return [self._about(work, "mission.step_started")]
+            return [work.about("mission.step_started")]
         said = self._begin(work, step, attempt)
         if not self.refuses():
             return said
         work.activity, work.failed = None, True
-        return [self._about(work, "mission.step_failed", why="it does not try again")]
+        return [work.about("mission.step_failed", why="it does not try again")]
 
     def _skip_step(self, command: dict[str, Any]) -> list[Event]:
         return self._on_my_mission(command, lambda work: self._give_up(work, **_try_of(command, work)))
@@ -335,29 +295,6 @@ class Machine:
 
     def _query_state(self, command: dict[str, Any]) -> list[Event]:
         return [self.state(reply_to=command["msg_id"])]
-
-
-def _memory_of(work: Work) -> WorkMemory:
-    at = work.activity
-    activity = ActivityMemory(at.params, at.arrived, at.left_s) if at else None
-    return WorkMemory(
-        *work.key, steps=work.steps, traceparent=work.traceparent, number=work.number, attempt=work.attempt,
-        paused=work.paused, failed=work.failed, activity=activity, completed=work.completed,
-    )  # fmt: skip
-
-
-def _work_of(memory: WorkMemory) -> Work:
-    commands = [step.get("command") for step in memory.steps]
-    if memory.number > len(commands) or not ACTIVITIES.keys() >= set(commands):
-        raise ValueError(f"mission {memory.mission} has no step {memory.number} that this robot can go on with")
-    activity = None
-    if memory.activity:
-        activity = ACTIVITIES[str(commands[memory.number - 1])](memory.activity.params)
-        activity.arrived, activity.left_s = memory.activity.arrived, memory.activity.left_s
-    return Work(
-        (memory.mission, memory.dispatch_no), memory.steps, memory.traceparent, memory.number, memory.attempt,
-        activity, memory.paused, memory.failed, memory.completed,
-    )  # fmt: skip
 
 
 def _key(command: dict[str, Any]) -> Dispatch:

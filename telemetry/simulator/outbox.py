@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from telemetry.simulator.machine import Event
 from telemetry.simulator.memory import OutboxMemory
+from telemetry.simulator.work import Event
 
 WINDOW = 50  # critical messages under way at a time
 RESEND_S = 2.0  # without an acknowledgement

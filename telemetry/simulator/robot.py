@@ -20,12 +20,14 @@ from typing import Any, Literal
 import msgspec
 
 from telemetry.simulator.activities import Place
-from telemetry.simulator.faults import AWAY_S, Faults, freeze
-from telemetry.simulator.link import Link, SocketLink
-from telemetry.simulator.machine import Event, Machine
+from telemetry.simulator.faults import AWAY_S, FREEZE_S, Faults
+from telemetry.simulator.link import Link
+from telemetry.simulator.machine import Machine
 from telemetry.simulator.memory import Disk, Memory
 from telemetry.simulator.outbox import Outbox
-from telemetry.simulator.requests import RequestLink
+from telemetry.simulator.over_http import HttpLink
+from telemetry.simulator.over_socket import SocketLink
+from telemetry.simulator.work import Event
 
 log = logging.getLogger("robot")
 TICK_S = 0.1
@@ -49,7 +51,7 @@ class Config(msgspec.Struct):
     faults: dict[str, float] = {}  # as telemetry.simulator.faults has them
 
 
-LINKS: dict[str, type[Link]] = {"ws": SocketLink, "http": RequestLink}
+LINKS: dict[str, type[Link]] = {"ws": SocketLink, "http": HttpLink}
 
 
 class Robot:
@@ -151,6 +153,11 @@ def _crash(robot: Robot) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _freeze(robot: Robot) -> None:
+    """The whole process stands still: no heartbeat, no acknowledgement, no movement."""
+    time.sleep(FREEZE_S)
+
+
 def _forget(robot: Robot) -> None:
     """As a `kill -9` of a robot that has no disk."""
     robot.disk.wipe()
@@ -159,7 +166,7 @@ def _forget(robot: Robot) -> None:
 
 TROUBLES: dict[str, Callable[[Robot], None]] = {
     "crash": _crash,
-    "freeze": lambda robot: freeze(),
+    "freeze": _freeze,
     "forget": _forget,
 }
 

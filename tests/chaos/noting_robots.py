@@ -11,11 +11,11 @@ import sys
 
 import msgspec
 
-from telemetry.simulator import link, outbox, requests
+from telemetry.simulator import link, outbox, over_http, over_socket
 from telemetry.simulator.robot import Config, Robot
 
 link.BACKOFF_S = (0.2, 0.5, 1.0)
-link.SILENT_S = requests.SILENT_S = 4.0
+link.SILENT_S = over_http.SILENT_S = over_socket.SILENT_S = 4.0
 
 file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 

@@ -9,8 +9,9 @@ from telemetry.drivers.contract import Send, Spec
 from telemetry.drivers.kit import Deed, Said
 from telemetry.protocol import HEARTBEAT_S
 from telemetry.simulator.activities import Place
-from telemetry.simulator.machine import Event, Machine
+from telemetry.simulator.machine import Machine
 from telemetry.simulator.outbox import Outbox
+from telemetry.simulator.work import Event
 
 HELLO_S = 3.0  # a hello without a welcome is said again
 CAPABILITIES = ["navigate", "pick", "drop", "wait", "charge", "custom"]

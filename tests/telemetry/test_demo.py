@@ -23,6 +23,7 @@ from missions.ledger import Ledger
 from missions.models import Mission
 from missions.queue.waiting import why_waiting_all
 from telemetry.simulator import demo
+from telemetry.simulator import traffic as going_on
 from tests.actors import START, SYSTEM, online, tell
 
 PASSWORDS = {"admin": "one", "supervisor": "two", "auditor": "three"}
@@ -111,7 +112,7 @@ def test_missions_come_only_for_robots_that_are_free(make):
     make(4)
     ready("RB-001", "RB-002")
     stop_robot("RB-002", by=ANA)
-    traffic = demo.Traffic(["RB-001", "RB-002", "RB-004"])
+    traffic = going_on.Traffic(["RB-001", "RB-002", "RB-004"])
     now = START
     for _ in range(60):
         now += timedelta(seconds=1)
@@ -125,13 +126,13 @@ def test_a_few_missions_wait_for_all_kinds_of_reasons(make):
     ready("RB-001", "RB-002", "RB-003", "RB-004")
     titles: dict[str, set] = {}
     for seed in range(8):
-        traffic = demo.Traffic(["RB-001", "RB-002", "RB-003", "RB-004"], seed=seed)
+        traffic = going_on.Traffic(["RB-001", "RB-002", "RB-003", "RB-004"], seed=seed)
         now = START
         for _ in range(120):
             now += timedelta(seconds=1)
             traffic.step(now)
         waiting = Mission.objects.filter(state="pending", queued_at__isnull=False, dispatched_at=None)
-        assert 1 <= waiting.count() <= demo.IN_LINE
+        assert 1 <= waiting.count() <= going_on.IN_LINE
         for mission, words in why_waiting_all(Mission.objects.filter(state="pending", dispatched_at=None)).items():
             titles.setdefault(" ".join(words.split()[:2]), set()).add(mission)
         for pk in waiting.values_list("pk", flat=True):
@@ -144,7 +145,7 @@ def test_a_few_missions_wait_for_all_kinds_of_reasons(make):
 def test_a_robot_rests_between_two_missions(make):
     make(1)
     ready("RB-001")
-    traffic = demo.Traffic(["RB-001"])
+    traffic = going_on.Traffic(["RB-001"])
     now = START
     given = []
     for _ in range(300):
@@ -156,14 +157,14 @@ def test_a_robot_rests_between_two_missions(make):
             tell(mission, facts.Cancelled(mission.dispatch_no, ""))
     pauses = [(b - a).total_seconds() for a, b in itertools.pairwise(given)]
     assert len(pauses) >= 3
-    assert min(pauses) >= demo.REST_S[0]
-    assert max(pauses) <= demo.REST_S[1] + 2
+    assert min(pauses) >= going_on.REST_S[0]
+    assert max(pauses) <= going_on.REST_S[1] + 2
 
 
 def test_every_job_can_be_drawn_up_for_every_brand(make):
     make(6)
     for seed in range(8):
-        traffic = demo.Traffic([f"RB-00{n}" for n in range(1, 7)], seed=seed)
+        traffic = going_on.Traffic([f"RB-00{n}" for n in range(1, 7)], seed=seed)
         for robot in Robot.objects.select_related("brand"):
             traffic._draft(robot, robot)
     titles = {mission.title.split()[0].rstrip(":") for mission in Mission.objects.all()}
@@ -174,7 +175,7 @@ def test_an_empty_battery_is_left_to_the_charge_policy(make, monkeypatch):
     make(1)
     ready("RB-001")
     monkeypatch.setattr(live, "source", lambda ids: {i: live.Facts(START, battery=20.0) for i in ids})
-    traffic = demo.Traffic(["RB-001"])
+    traffic = going_on.Traffic(["RB-001"])
     for second in range(100):
         traffic.step(START + timedelta(seconds=second))
     assert not Mission.objects.exists()

@@ -16,9 +16,10 @@ from telemetry.simulator import faults as all_faults
 from telemetry.simulator import robot as robots
 from telemetry.simulator.activities import Place
 from telemetry.simulator.faults import FAULTS, SWAP_S, Faults, parse
-from telemetry.simulator.machine import Event, Machine
+from telemetry.simulator.machine import Machine
 from telemetry.simulator.pack import Pack
 from telemetry.simulator.robot import Config, Robot
+from telemetry.simulator.work import Event
 from tests.telemetry.test_simulator_robot import assign, command, config, hear, site  # noqa: F401  (site: a fixture)
 
 MESSAGES = [str(n) for n in range(1000)]
@@ -230,8 +231,8 @@ async def test_trouble_of_the_whole_robot_comes_by_chance_each_second(name, monk
         await robot.step(now)
     assert 10 < len(happened) < 32
     assert len({int(t) for t in happened}) == len(happened)
-    monkeypatch.setattr(all_faults.time, "sleep", happened.append)
-    all_faults.freeze()
+    monkeypatch.setattr(robots.time, "sleep", happened.append)
+    robots._freeze(None)
     assert happened[-1] == all_faults.FREEZE_S
 
 

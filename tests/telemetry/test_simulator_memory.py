@@ -9,10 +9,10 @@ import pytest
 
 from telemetry.protocol import decode_up
 from telemetry.simulator.activities import Place
-from telemetry.simulator.machine import Event
 from telemetry.simulator.memory import Disk, MachineMemory, Memory, OutboxMemory, file_of
 from telemetry.simulator.outbox import Outbox
 from telemetry.simulator.robot import Config, Robot
+from telemetry.simulator.work import Event
 from tests.telemetry.test_simulator_machine import GO, PLACES, WAIT, Driver, types
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)

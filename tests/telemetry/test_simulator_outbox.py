@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry.protocol import decode_up
-from telemetry.simulator.machine import Event
 from telemetry.simulator.outbox import RESEND_S, WINDOW, Outbox
+from telemetry.simulator.work import Event
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
 STATE = Event("robot.state", {"mode": "idle"})

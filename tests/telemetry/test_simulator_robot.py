@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ class Site:
         hello = json.loads(await socket.recv())
         assert hello["type"] == "hello"
         assert socket.request.headers["Authorization"] == "Bearer secret"
-        await socket.send(frames.welcome(self.sessions, applied or {}, links.datetime.now(links.UTC)))
+        await socket.send(frames.welcome(self.sessions, applied or {}, datetime.now(UTC)))
         try:
             yield socket
         finally:

@@ -33,7 +33,7 @@ class DrivenLink(Link):
         self, talk: Driven, session: int, credential: int | None, applied: dict[int, int], heard: float
     ) -> None:
         id = talk.robot.spec.id
-        super().__init__(id, session, credential, talk.send, partial(talk.closed, self), applied, MQTT, heard)  # type: ignore[arg-type]
+        super().__init__(id, session, credential, talk.send, partial(talk.closed, self), applied, MQTT, heard)
         self._talk = talk
         self.said = self.told = 0
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from fleet.running import keys, startup
 from telemetry.simulator import demo
+from telemetry.simulator.traffic import Traffic
 
 log = logging.getLogger(__name__)
 EVERY_S = 1.0
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         startup.check()
         file = settings.VAR / "robots.json"
         if options["keep"]:
-            self._keep(demo.Traffic(demo.names(file), seed=options["seed"], speed_up=options["speed_up"]))
+            self._keep(Traffic(demo.names(file), seed=options["seed"], speed_up=options["speed_up"]))
             return
         secrets = keys.load(settings.VAR)
         count, foreign = (0, options["robots"]) if options["foreign"] else (options["robots"], 0)
@@ -43,7 +44,7 @@ class Command(BaseCommand):
             passwords={user: secrets[f"{user.upper()}_PASSWORD"] for user in keys.USERS},
         )
 
-    def _keep(self, traffic: demo.Traffic) -> None:
+    def _keep(self, traffic: Traffic) -> None:
         while True:
             try:
                 traffic.step(timezone.now())

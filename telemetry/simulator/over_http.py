@@ -1,4 +1,4 @@
-"""A simulated robot's side of HTTP: hello, one request after the other with what it has to say, a long poll beside it."""
+"""A simulated robot's link over HTTP: hello, one request after the other with what it has to say, a long poll beside it."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ LOSSY_KEPT = 20  # older telemetry makes room
 CODES = {401: UNAUTHORISED, 409: REPLACED}
 
 
-class RequestLink(Link):
+class HttpLink(Link):
     """`url`: as of the WebSocket, or the site's address."""
 
     def __init__(self, url: str, *args: Any, **callbacks: Any) -> None:
