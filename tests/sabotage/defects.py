@@ -130,19 +130,19 @@ DEFECTS = (
         "tests/telemetry/vda5050/test_habits.py::test_what_is_not_released_is_read_as_that",
     ),
     one(
-        "VDA 5050: reached nodes are still ahead", "telemetry/drivers/vda5050/meaning.py",
+        "VDA 5050: reached nodes are still ahead", "telemetry/drivers/vda5050/standing.py",
         "            reached = node.sequence\n", "            reached = None\n",
         "tests/telemetry/vda5050/test_habits.py"
         "::test_a_node_that_is_reached_and_still_named_keeps_it_from_nothing",
     ),
     one(
-        "VDA 5050: the last node counts whatever its sequence", "telemetry/drivers/vda5050/meaning.py",
+        "VDA 5050: the last node counts whatever its sequence", "telemetry/drivers/vda5050/standing.py",
         "(told is None or told == node.sequence)", "True",
         "tests/telemetry/vda5050/test_habits.py"
         "::test_the_last_node_of_the_order_before_is_not_reached_in_this_one",
     ),
     one(
-        "VDA 5050: an instant action that waits makes busy", "telemetry/drivers/vda5050/meaning.py",
+        "VDA 5050: an instant action that waits makes busy", "telemetry/drivers/vda5050/standing.py",
         'action.status != "WAITING" or action.type not in INSTANT', "True",
         "tests/telemetry/vda5050/test_habits.py"
         "::test_an_instant_action_that_waits_for_ever_keeps_it_from_nothing",
@@ -198,8 +198,8 @@ DEFECTS = (
     ),
     one(
         "VDA 5050: what could not be read counts as empty", "telemetry/drivers/vda5050/meaning.py",
-        "    if unreadable(picture):\n        return None\n    if picture.operating_mode",
-        "    if picture.operating_mode",
+        "    if unreadable(picture):\n        return None\n    if not automatic",
+        "    if not automatic",
         "tests/telemetry/vda5050/test_habits.py::test_a_garbled_list_of_nodes_does_not_make_it_idle",
     ),
     one(

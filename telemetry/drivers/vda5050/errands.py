@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from telemetry.drivers.contract import Send
 from telemetry.drivers.vda5050.known import Known
-from telemetry.drivers.vda5050.messages import Action, Blocking
+from telemetry.drivers.vda5050.outgoing import Action, Blocking
 
 PAUSES_S = (2, 4, 8, 8, 8)  # after each time that it was sent
 _REMEMBERED = 200  # instant actions, so that none is begun twice

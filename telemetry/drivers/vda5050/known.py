@@ -4,10 +4,10 @@ from datetime import datetime
 
 from telemetry.drivers.contract import Send, Spec
 from telemetry.drivers.vda5050 import meaning, writing
-from telemetry.drivers.vda5050.messages import Action, Header, Order
+from telemetry.drivers.vda5050.outgoing import Action, Header, Order
 from telemetry.drivers.vda5050.picture import Picture
 from telemetry.drivers.vda5050.profile import Profile
-from telemetry.drivers.vda5050.standing import idle
+from telemetry.drivers.vda5050.standing import INSTANT, idle, unreadable
 
 _UINT32 = 2**32
 
@@ -47,7 +47,7 @@ class Known:
     def rests(self, *cancels: str) -> bool:
         """Its order is over: it is idle, or says that one of these cancels is done and does nothing any more."""
         picture = self.picture
-        if picture is None or meaning.unreadable(picture):
+        if picture is None or unreadable(picture):
             return False
         if idle(picture):
             return True
@@ -57,7 +57,7 @@ class Known:
     def _acts(self, picture: Picture) -> bool:
         """An action of its order has not ended."""
         ours = picture.order_id + "."
-        beside = {*meaning.INSTANT, self.profile.start_charging, self.profile.stop_charging}
+        beside = {*INSTANT, self.profile.start_charging, self.profile.stop_charging}
         return any(
             not state.ended and (name.startswith(ours) or state.type not in beside)
             for name, state in picture.actions.items()

@@ -4,27 +4,12 @@ import math
 import re
 from typing import Any, Literal, NamedTuple
 
-from telemetry.drivers.vda5050.picture import (
-    ActionState,
-    Battery,
-    Factsheet,
-    Issue,
-    Picture,
-    Position,
-    Velocity,
-)
+from telemetry.drivers.vda5050.picture import Battery, Factsheet, Issue, Picture, Position, Velocity
 from telemetry.drivers.vda5050.profile import Profile
+from telemetry.drivers.vda5050.standing import INSTANT, automatic, busy, unreadable
 
 Mode = Literal["idle", "running", "charging", "paused", "fault", "manual"]
 
-AUTOMATIC = ("AUTOMATIC", "SEMIAUTOMATIC", "")  # some robots never say; then it is taken for automatic
-ESSENTIAL = frozenset((
-    "orderId", "nodeStates", "actionStates", "driving", "operatingMode", "safetyState", "safetyState.eStop", "errors",
-))  # fmt: skip
-INSTANT = frozenset((
-    "cancelOrder", "startPause", "stopPause", "stateRequest", "factsheetRequest", "logReport", "initPosition",
-    "enableMap", "downloadMap", "deleteMap", "stopCharging",
-))  # fmt: skip
 _MOST_TEXT = 500
 _LONGEST_CODE = 200
 _MOST_CODES = 20
@@ -42,16 +27,11 @@ class Fault(NamedTuple):
     kind: Literal["fault", "safety", "warning"] = "fault"
 
 
-def unreadable(picture: Picture) -> str:
-    """Name of a field on which mode, faults and receipts depend, and which could not be read; empty when there is none."""
-    return next((one.field for one in picture.wrong if one.field in ESSENTIAL), "") if picture.wrong else ""
-
-
 def mode(picture: Picture) -> Mode | None:
     """None: what it depends on could not be read, so nothing may be said."""
     if unreadable(picture):
         return None
-    if picture.operating_mode not in AUTOMATIC:
+    if not automatic(picture):
         return "manual"
     if picture.field_violation or picture.e_stopped or any(issue.level == "FATAL" for issue in picture.errors):
         return "fault"
@@ -79,31 +59,6 @@ def faults(picture: Picture) -> tuple[Fault, ...] | None:
 def warnings(picture: Picture) -> tuple[Fault, ...]:
     """Errors with which it goes on all the same, such as an order that it did not take."""
     return _named(picture, "warning")
-
-
-def busy(picture: Picture) -> bool:
-    """It drives, has nodes before it, or an action that has not ended."""
-    return (
-        picture.driving
-        or any(_open(action) for action in picture.actions.values())
-        or bool(picture.node_states and ahead(picture))
-    )
-
-
-def ahead(picture: Picture) -> int:
-    """How many nodes of its order are before it.
-
-    By the standard all that nodeStates holds. Some robots leave reached nodes there: those up to the node that the robot
-    names as its last one do not count. The last node of an earlier order counts for nothing.
-    """
-    reached = None
-    for node in picture.node_states:
-        told = picture.last_node_sequence
-        if node.id == picture.last_node_id and (told is None or told == node.sequence) and node.sequence is not None:
-            reached = node.sequence
-    if reached is None:
-        return len(picture.node_states)
-    return sum(node.sequence is None or node.sequence > reached for node in picture.node_states)
 
 
 def rejected(picture: Picture, order_id: str, update: int = 0) -> str:
@@ -179,13 +134,6 @@ def version(picture: Picture | None, profile: Profile) -> str:
     """Which version we write to it: the profile's, else its own, else 2.0.0."""
     own = picture.version if picture is not None else ""
     return profile.version or (own if _WIRE_VERSION.match(own) else "2.0.0")
-
-
-def _open(action: ActionState) -> bool:
-    """It keeps the robot from a new order. An instant action does so only while it runs: some robots leave them waiting."""
-    if action.ended:
-        return False
-    return action.status != "WAITING" or action.type not in INSTANT
 
 
 def _named(picture: Picture, kind: Literal["fault", "warning"]) -> tuple[Fault, ...]:

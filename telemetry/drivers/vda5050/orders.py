@@ -9,7 +9,7 @@ from telemetry.drivers.vda5050 import meaning, plan, receipts, wishes
 from telemetry.drivers.vda5050.errands import Errands, Tries
 from telemetry.drivers.vda5050.ids import OrderId, named, parse
 from telemetry.drivers.vda5050.known import Known
-from telemetry.drivers.vda5050.messages import Order
+from telemetry.drivers.vda5050.outgoing import Order
 from telemetry.drivers.vda5050.picture import Picture
 from telemetry.drivers.vda5050.receipts import Progress, Says
 from telemetry.drivers.vda5050.standing import idle

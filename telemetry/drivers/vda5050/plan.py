@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from telemetry.drivers.contract import Dispatch, Step
 from telemetry.drivers.vda5050.ids import OrderId, parse
-from telemetry.drivers.vda5050.messages import Action, At, Edge, Node, Order
+from telemetry.drivers.vda5050.outgoing import Action, At, Edge, Node, Order
 from telemetry.drivers.vda5050.picture import Picture
 from telemetry.drivers.vda5050.profile import Profile
 

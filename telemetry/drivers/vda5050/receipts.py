@@ -12,7 +12,7 @@ from telemetry.drivers.vda5050 import meaning, plan
 from telemetry.drivers.vda5050.ids import OrderId, parse
 from telemetry.drivers.vda5050.picture import ActionState, Picture
 from telemetry.drivers.vda5050.plan import Plan, Task
-from telemetry.drivers.vda5050.standing import automatic, idle
+from telemetry.drivers.vda5050.standing import automatic, idle, unreadable
 
 OVER = ("completed", "skipped")
 
@@ -51,19 +51,19 @@ class Progress(NamedTuple):
 
 def progress(dispatch: Dispatch, segment: Plan, picture: Picture, now: datetime) -> Progress:
     """Of the order that the robot shows; `segment` is its plan."""
-    reached = _reached(segment, picture)
-    done: dict[int, str] = {}
+    shown = Progress(segment.order, segment, _reached(segment, picture), {})
     for task in segment.tasks:
-        if (result := _done(task, dispatch, segment, picture, reached, done, now)) is not None:
-            done[task.step] = result
-    if _superseded(dispatch, segment, done):
-        return Progress(segment.order, segment, reached, done, superseded=True)
-    return Progress(segment.order, segment, reached, done, failed=_failed(dispatch, segment, picture, reached, done))
+        if (result := _done(task, shown, dispatch, picture, now)) is not None:
+            shown.done[task.step] = result
+    if _superseded(dispatch, shown):
+        return shown._replace(superseded=True)
+    failed = _failed(dispatch, shown, picture)
+    return shown if failed is None else shown._replace(failed=failed)
 
 
 def words(dispatch: Dispatch, picture: Picture, shown: Progress | None, *, withheld: bool = False) -> Iterator[Says]:
     """What the site does not know yet. `withheld`: what has failed may have failed because we ended the order."""
-    if meaning.unreadable(picture):
+    if unreadable(picture):
         return
     if shown is None:
         if (failed := _lost_to_another(dispatch, picture)) is not None:
@@ -97,10 +97,10 @@ def finished(dispatch: Dispatch, picture: Picture, shown: Progress) -> bool:
     return idle(picture) or charges
 
 
-def _superseded(dispatch: Dispatch, segment: Plan, done: dict[int, str]) -> bool:
-    for task in segment.tasks:
+def _superseded(dispatch: Dispatch, shown: Progress) -> bool:
+    for task in shown.plan.tasks:
         step = dispatch.steps[task.step - 1]
-        if task.step in done or step.outcome == "completed":
+        if task.step in shown.done or step.outcome == "completed":
             continue
         if step.outcome in ("skipped", "failed") or step.attempt != task.attempt:
             return True
@@ -124,19 +124,17 @@ def _reached(segment: Plan, picture: Picture) -> int:
     return last
 
 
-def _done(
-    task: Task, dispatch: Dispatch, segment: Plan, picture: Picture, reached: int, done: dict[int, str], now: datetime
-) -> str | None:
+def _done(task: Task, shown: Progress, dispatch: Dispatch, picture: Picture, now: datetime) -> str | None:
     """In the robot's words, or empty; None: it is not done."""
     step, state = dispatch.steps[task.step - 1], picture.actions.get(task.action)
     match task.kind:
         case "drive":
-            return "" if reached >= task.sequence else None
+            return "" if shown.reached >= task.sequence else None
         case "act":
             return state.result if state is not None and state.status == "FINISHED" else None
         case "charge":
-            return _charged(step, state, picture, reached >= task.sequence)
-    before = all(t.step in done or _over(dispatch, t.step) for t in segment.tasks if t.step < task.step)
+            return _charged(step, state, picture, shown.reached >= task.sequence)
+    before = all(t.step in shown.done or _over(dispatch, t.step) for t in shown.plan.tasks if t.step < task.step)
     return "" if before and plan.waited(step, now) else None
 
 
@@ -149,21 +147,21 @@ def _charged(step: Step, state: ActionState | None, picture: Picture, there: boo
     return f"{charge:g} %" if begun and charges and full else None
 
 
-def _failed(dispatch: Dispatch, segment: Plan, picture: Picture, reached: int, done: dict[int, str]) -> Failure | None:
+def _failed(dispatch: Dispatch, shown: Progress, picture: Picture) -> Failure | None:
     """Of what is due only: what comes later fails as well when an order is ended."""
-    task = next((t for t in segment.tasks if t.step not in done and not _over(dispatch, t.step)), None)
+    task = due(dispatch, shown)
     if task is None:
         return None
     state = picture.actions.get(task.action)
     if state is not None and state.status == "FAILED":
         why = state.result or meaning.refused_action(picture, task.action) or "its action failed"
-    elif fatal := _fatal(picture, task.action, segment.order.text):
+    elif fatal := _fatal(picture, task.action, shown.order.text):
         why = fatal
     elif not automatic(picture):
         why = f"the robot is in mode {picture.operating_mode[:60].lower()}"
     else:
         return None
-    return Failure(task.step, task.attempt, why, begun=bool(task.action) and reached >= task.sequence)
+    return Failure(task.step, task.attempt, why, begun=bool(task.action) and shown.reached >= task.sequence)
 
 
 def _fatal(picture: Picture, *ids: str) -> str:

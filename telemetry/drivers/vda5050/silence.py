@@ -42,10 +42,9 @@ class Flow:
 
     def __init__(self, per_s: float) -> None:
         self._per_s, self._most = per_s, max(1.0, 2 * per_s)
-        self._left, self._at = self._most, None
+        self._left = self._most
+        self._at: datetime | None = None
         self._waits: Heard | None = None
-
-    _at: datetime | None
 
     def take(self, message: Heard) -> bool:
         if self._at is not None:

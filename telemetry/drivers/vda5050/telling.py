@@ -14,7 +14,7 @@ from telemetry.drivers.vda5050.meaning import Fault
 from telemetry.drivers.vda5050.mouth import Mouth
 from telemetry.drivers.vda5050.orders import Orders
 from telemetry.drivers.vda5050.receipts import Progress
-from telemetry.drivers.vda5050.standing import idle
+from telemetry.drivers.vda5050.standing import idle, unreadable
 
 NEXT_STATE_S = 0.5  # a state that comes so long after a question was written after it, also if it does not name it
 NO_ANSWER_S = 60.0
@@ -73,7 +73,7 @@ class Telling:
     def _tell_paused(self, wanted: Wanted, shown: Progress | None, stopped: bool, now: datetime) -> Iterator[Say]:
         """Paused is what the robot says of itself, or an order that was ended because it had to stop, and may go on."""
         picture, dispatch = self._known.picture, wanted.dispatch
-        if picture is None or dispatch is None or meaning.unreadable(picture) or dispatch.stopping:
+        if picture is None or dispatch is None or unreadable(picture) or dispatch.stopping:
             return
         if shown is None:
             yield from self._nothing_to_resume(wanted, now)

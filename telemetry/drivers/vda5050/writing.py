@@ -7,11 +7,11 @@ robot, `actionType`: it gets both) and writes `allowedDeviationXy` (as robots do
 import math
 from collections.abc import Iterable
 from datetime import UTC
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from telemetry.drivers.vda5050.messages import Action, At, Edge, Header, Node, Order
+from telemetry.drivers.vda5050.outgoing import Action, At, Edge, Header, Node, Order
 from telemetry.drivers.vda5050.profile import Profile
 
 _encode = msgspec.json.Encoder().encode
@@ -22,32 +22,79 @@ def topic(profile: Profile, address: str, part: str) -> str:
     return f"{profile.interface}/{profile.major}/{address}/{part}"
 
 
+class _Hand(NamedTuple):
+    """How one robot is written to. `is_old`: it keeps to 1.x or 2.0. `as_text`: it takes values of parameters only as text."""
+
+    is_old: bool
+    as_text: bool
+
+    def node(self, node: Node) -> dict[str, Any]:
+        written: dict[str, Any] = {"nodeId": node.id, "sequenceId": node.sequence, "released": node.released}
+        if node.description:
+            written["nodeDescription"] = node.description
+        if node.at is not None:
+            written["nodePosition"] = self._position(node.at)
+        return written | {"actions": [self.action(action) for action in node.actions]}
+
+    def _position(self, at: At) -> dict[str, Any]:
+        written: dict[str, Any] = {"x": at.x, "y": at.y, "mapId": at.map_id}
+        if at.theta is not None:
+            written["theta"] = math.remainder(at.theta, math.tau)
+        if at.deviation_xy is not None:
+            written["allowedDeviationXY"] = at.deviation_xy
+            if self.is_old:
+                written["allowedDeviationXy"] = at.deviation_xy
+        if at.deviation_theta is not None:
+            written["allowedDeviationTheta"] = at.deviation_theta
+        return written
+
+    def edge(self, edge: Edge) -> dict[str, Any]:
+        return {
+            "edgeId": edge.id, "sequenceId": edge.sequence, "released": edge.released,
+            "startNodeId": edge.start, "endNodeId": edge.end,
+            "actions": [self.action(action) for action in edge.actions],
+        }  # fmt: skip
+
+    def action(self, action: Action) -> dict[str, Any]:
+        written: dict[str, Any] = {"actionType": action.type, "actionId": action.id, "blockingType": action.blocking}
+        if action.description:
+            written["actionDescription"] = action.description
+        values = ((key, self._value(value)) for key, value in action.parameters.items() if value is not None)
+        return written | {"actionParameters": [{"key": key, "value": value} for key, value in values]}
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, str) or not (self.as_text or (self.is_old and isinstance(value, dict))):
+            return value
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 2, not 2.0: such robots take whole numbers only as such
+        return _encode(value).decode()
+
+
 def order(header: Header, order: Order, profile: Profile) -> bytes:
-    old = _old(header.version)
+    hand = _hand(header, profile)
     return _encode({
         **_header(header),
         "orderId": order.id,
         "orderUpdateId": order.update,
-        "nodes": [_node(node, profile, old) for node in order.nodes],
-        "edges": [_edge(edge, profile, old) for edge in order.edges],
+        "nodes": [hand.node(node) for node in order.nodes],
+        "edges": [hand.edge(edge) for edge in order.edges],
     })  # fmt: skip
 
 
 def instant_actions(header: Header, actions: Iterable[Action], profile: Profile) -> bytes:
-    old = _old(header.version)
-    written = [_action(action, profile, old) for action in actions]
-    if old:
+    hand = _hand(header, profile)
+    written = [hand.action(action) for action in actions]
+    if hand.is_old:
         written = [{"actionName": one["actionType"], **one} for one in written]
     keys = [key for key in ("actions", "instantActions") if profile.instant_key in ("both", key)]
-    if not old and "actions" not in keys:
+    if not hand.is_old and "actions" not in keys:
         keys.append("actions")  # from 2.1 the schema asks for it, whatever else a robot wants
     return _encode(_header(header) | dict.fromkeys(keys, written))
 
 
-def _old(version: str) -> bool:
-    """1.x and 2.0."""
-    major, minor, *_ = version.split(".")
-    return (int(major), int(minor)) < (2, 1)
+def _hand(header: Header, profile: Profile) -> _Hand:
+    major, minor, *_ = header.version.split(".")
+    return _Hand((int(major), int(minor)) < (2, 1), profile.parameter_values == "strings")
 
 
 def _header(header: Header) -> dict[str, Any]:
@@ -57,50 +104,3 @@ def _header(header: Header) -> dict[str, Any]:
         "headerId": header.header_id, "timestamp": at, "version": header.version,
         "manufacturer": manufacturer, "serialNumber": serial,
     }  # fmt: skip
-
-
-def _node(node: Node, profile: Profile, old: bool) -> dict[str, Any]:
-    written: dict[str, Any] = {"nodeId": node.id, "sequenceId": node.sequence, "released": node.released}
-    if node.description:
-        written["nodeDescription"] = node.description
-    if node.at is not None:
-        written["nodePosition"] = _position(node.at, old)
-    return written | {"actions": [_action(action, profile, old) for action in node.actions]}
-
-
-def _position(at: At, old: bool) -> dict[str, Any]:
-    written: dict[str, Any] = {"x": at.x, "y": at.y, "mapId": at.map_id}
-    if at.theta is not None:
-        written["theta"] = math.remainder(at.theta, math.tau)
-    if at.deviation_xy is not None:
-        written["allowedDeviationXY"] = at.deviation_xy
-        if old:
-            written["allowedDeviationXy"] = at.deviation_xy
-    if at.deviation_theta is not None:
-        written["allowedDeviationTheta"] = at.deviation_theta
-    return written
-
-
-def _edge(edge: Edge, profile: Profile, old: bool) -> dict[str, Any]:
-    return {
-        "edgeId": edge.id, "sequenceId": edge.sequence, "released": edge.released,
-        "startNodeId": edge.start, "endNodeId": edge.end,
-        "actions": [_action(action, profile, old) for action in edge.actions],
-    }  # fmt: skip
-
-
-def _action(action: Action, profile: Profile, old: bool) -> dict[str, Any]:
-    written: dict[str, Any] = {"actionType": action.type, "actionId": action.id, "blockingType": action.blocking}
-    if action.description:
-        written["actionDescription"] = action.description
-    values = ((key, _value(value, profile, old)) for key, value in action.parameters.items() if value is not None)
-    return written | {"actionParameters": [{"key": key, "value": value} for key, value in values]}
-
-
-def _value(value: Any, profile: Profile, old: bool) -> Any:
-    as_text = profile.parameter_values == "strings" or (old and isinstance(value, dict))
-    if isinstance(value, str) or not as_text:
-        return value
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # 2, not 2.0: such robots take whole numbers only as such
-    return _encode(value).decode()

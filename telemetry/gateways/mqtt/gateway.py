@@ -27,9 +27,9 @@ from telemetry.gateways import rows
 from telemetry.gateways.links import Links
 from telemetry.gateways.mqtt import asking, enrolled
 from telemetry.gateways.mqtt.broker import Address, Broker, Incoming
+from telemetry.gateways.mqtt.driven_link import MQTT
 from telemetry.gateways.mqtt.enrolled import Enrolled, Robot
 from telemetry.gateways.mqtt.sharing import Clash, Share
-from telemetry.gateways.mqtt.driven_link import MQTT
 from telemetry.gateways.mqtt.talk import Talk
 from telemetry.gateways.mqtt.waiting import Crowd
 from telemetry.gateways.mqtt.wanted import wanted

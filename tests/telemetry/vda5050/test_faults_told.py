@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from telemetry.drivers.contract import Complaint, Heard, Say, Spec, Wanted
+from telemetry.drivers.vda5050 import VDA5050
 from telemetry.drivers.vda5050.profile import Profile
-from telemetry.drivers.vda5050.topics import VDA5050
 from tests.telemetry.vda5050.words import STATE, raw
 
 NOW = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)

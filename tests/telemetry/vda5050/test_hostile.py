@@ -14,10 +14,9 @@ import pytest
 
 from telemetry import protocol
 from telemetry.drivers.contract import Complaint, Dispatch, Heard, Place, Say, Send, Spec, Step, Tell, Wanted
-from telemetry.drivers.vda5050 import meaning, reading
+from telemetry.drivers.vda5050 import VDA5050, meaning, reading
 from telemetry.drivers.vda5050.picture import Connection, Factsheet, Picture, Visualization
 from telemetry.drivers.vda5050.profile import Profile
-from telemetry.drivers.vda5050.topics import VDA5050
 from tests.telemetry.vda5050 import recorded
 from tests.telemetry.vda5050.words import MESSAGES, raw
 

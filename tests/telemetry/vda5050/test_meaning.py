@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from telemetry.drivers.vda5050 import meaning, reading
+from telemetry.drivers.vda5050 import meaning, reading, standing
 from telemetry.drivers.vda5050.meaning import Fault
 from telemetry.drivers.vda5050.picture import (
     ActionState,
@@ -126,7 +126,7 @@ def test_what_it_does_not_rest_on_changes_nothing(field):
 def test_nodes_that_are_still_ahead(nodes, at, sequence, ahead):
     told = tuple(Element(name, number) for name, number in nodes)
     picture = Picture(node_states=told, last_node_id=at, last_node_sequence=sequence)
-    assert meaning.ahead(picture) == ahead
+    assert standing.ahead(picture) == ahead
     assert meaning.mode(picture) == ("running" if ahead else "idle")
 
 

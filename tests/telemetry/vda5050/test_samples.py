@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from telemetry.drivers.contract import Dispatch, Step, Wanted
-from telemetry.drivers.vda5050 import meaning, reading, wishes
+from telemetry.drivers.vda5050 import meaning, reading, standing, wishes
 from telemetry.drivers.vda5050.picture import Picture
 from telemetry.drivers.vda5050.profile import Profile
 from telemetry.drivers.vda5050.standing import idle
@@ -54,7 +54,7 @@ def state(picture: Picture, orders, instant):
     at = picture.last_node_id
     if at and picture.last_node_sequence is not None:
         at += f"@{picture.last_node_sequence}"
-    ahead = picture.node_states[len(picture.node_states) - meaning.ahead(picture) :]
+    ahead = picture.node_states[len(picture.node_states) - standing.ahead(picture) :]
     refused = [f"{order}/{update}" for order, update in orders if meaning.rejected(picture, order, update)]
     return [
         f"{picture.order_id}/{picture.order_update_id}" if picture.order_id else "",

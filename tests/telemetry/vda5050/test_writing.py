@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from telemetry.drivers.vda5050 import writing
-from telemetry.drivers.vda5050.messages import Action, At, Edge, Header, Node, Order
+from telemetry.drivers.vda5050.outgoing import Action, At, Edge, Header, Node, Order
 from telemetry.drivers.vda5050.profile import Profile
 from tests.telemetry.vda5050 import recorded
 

@@ -1,4 +1,4 @@
-"""What the driver writes: an order with its nodes, edges and actions, and instant actions. No wire names: see writing.py."""
+"""What a robot is sent, in one normal form: an order with its nodes, edges and actions, and instant actions. See writing.py."""
 
 from datetime import datetime
 from typing import Any, Literal
