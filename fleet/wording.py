@@ -1,7 +1,9 @@
 """How things are said in admin and on the live page: a shape, a word and a token (never colour alone), and moments."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+
+from django.utils.timesince import timesince
 
 
 def clock(at: datetime) -> str:
@@ -12,6 +14,13 @@ def clock(at: datetime) -> str:
 def minute(at: datetime) -> str:
     """A moment as history keeps it in words, with its year: 2026-11-29 14:05 UTC."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """4 minutes ago, in one unit."""
+    if now - at < timedelta(minutes=1):
+        return f"{max(0, int((now - at).total_seconds()))} s ago"
+    return f"{timesince(at, now, depth=1)} ago"
 
 
 GLYPHS = {  # name of the icon → the same shape as a character

@@ -16,7 +16,7 @@ from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin, UsualFilter
 from fleet.admin.records import page_of
-from fleet.admin.timeline import ago, stamp, timeline
+from fleet.admin.timeline import stamp, timeline
 from fleet.alerts import actions as alerts
 from fleet.alerts.heard import RANK, silenced
 from fleet.audit.questions import abouts
@@ -24,7 +24,7 @@ from fleet.history import by_user
 from fleet.models import Alert, Event, Robot, Severity, Silence, Site
 from fleet.people.access import may
 from fleet.refusals import Refused
-from fleet.wording import Said
+from fleet.wording import Said, ago
 
 SAID = {
     Severity.CRITICAL: Said("◆", "Critical", "bad"),

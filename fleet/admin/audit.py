@@ -15,7 +15,7 @@ from django.utils.text import Truncator
 
 from fleet.admin.pages import ReadOnlyAdmin
 from fleet.admin.records import as_text, page_of
-from fleet.admin.timeline import ACTORS, ago, stamp
+from fleet.admin.timeline import ACTORS, stamp
 from fleet.audit import one_event as audit_event
 from fleet.audit import questions as audit
 from fleet.audit.export import FORMATS, Streamed
@@ -23,6 +23,7 @@ from fleet.history import sentence
 from fleet.models import Event, Site
 from fleet.people.access import at_sites
 from fleet.ports import evidence
+from fleet.wording import ago
 
 PAGE = 100
 PATIENCE_MS = 8000  # a question that takes longer is to be narrowed

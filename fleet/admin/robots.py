@@ -27,7 +27,7 @@ from fleet.admin.robot_list import (
     daily,
     heard_at,
 )
-from fleet.admin.timeline import ago, timeline
+from fleet.admin.timeline import timeline
 from fleet.brands import setting_fields
 from fleet.csv_files.imports import ROBOTS
 from fleet.history import by_user
@@ -35,7 +35,7 @@ from fleet.models import MAX_ADDRESS, Brand, Command, Hold, Presence, Robot, Sit
 from fleet.ports import drivers, irregular, live, work
 from fleet.robots import abilities, actions, faults, sending
 from fleet.robots.wording import FAULTS, MODES, hold_said, presence_said, robot_said
-from fleet.wording import clock
+from fleet.wording import ago, clock
 
 
 class RobotForm(forms.Form):

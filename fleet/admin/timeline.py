@@ -1,17 +1,17 @@
 """The history of one aggregate as people read it: one line per event, newest at the bottom."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.timesince import timesince
 
 from fleet.history import sentence
 from fleet.models import Event
 from fleet.people.access import at_sites
+from fleet.wording import ago
 
 SHOWN = 300  # newest events on a page; the event list has all
 ACTORS = {"user": "person", "robot": "robot", "deadline": "deadline", "policy": "policy", "system": "system"}
@@ -36,13 +36,6 @@ class Entry(NamedTuple):
 def clock(at: datetime) -> str:
     """10:44:05.123 (UTC, ms)."""
     return f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}"
-
-
-def ago(at: datetime, now: datetime) -> str:
-    """4 minutes ago, in one unit."""
-    if now - at < timedelta(minutes=1):
-        return f"{max(0, int((now - at).total_seconds()))} s ago"
-    return f"{timesince(at, now, depth=1)} ago"
 
 
 def stamp(at: datetime | None) -> SafeString | str:

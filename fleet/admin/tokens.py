@@ -12,12 +12,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fleet.admin.pages import Button, PageAdmin
-from fleet.admin.timeline import ago
 from fleet.history import by_user
 from fleet.models import ApiToken, Event, no_nul
 from fleet.people.tokens import SCOPES, issue_token, revoke_token
 from fleet.refusals import Refused
 from fleet.robots.credentials import digest_of
+from fleet.wording import ago
 
 
 class TokenForm(forms.Form):

@@ -20,13 +20,14 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fleet.admin.pages import Button, PageAdmin, ReadOnlyAdmin
-from fleet.admin.timeline import ago, stamp, timeline
+from fleet.admin.timeline import stamp, timeline
 from fleet.history import by_user
 from fleet.models import Person, Role, Site
 from fleet.people import actions as people
 from fleet.people import sessions, sign_in
 from fleet.people.access import EVERY_SITE, sites_of
 from fleet.refusals import Refused
+from fleet.wording import ago
 
 admin.site.unregister([User, Group])
 ROLES = [("", "None: sees and does nothing"), *Role.choices]
@@ -200,7 +201,7 @@ class PersonAdmin(PageAdmin):
         manages = self.has_change_permission(request, row)
         return {
             "role": self.role(row), "where": self.where(row), "condition": self.condition(row), "may_manage": manages,
-            "sessions": session_rows(row, mine, now) if manages or row.pk == request.user.pk else [],
+            "sessions": sessions.in_words(row, mine, now) if manages or row.pk == request.user.pk else [],
             "seen_ago": ago(row.last_login, now) if row.last_login else "",
             **timeline(f"person:{row.pk}", request.user),
         }  # fmt: skip
@@ -245,17 +246,6 @@ class RoleGroupAdmin(ReadOnlyAdmin):
     many = "roles"
     list_display = ("name",)
     fields = ("name", "permissions")
-
-
-def session_rows(user: User, mine: str | None, now: Any) -> list[dict[str, Any]]:
-    """What a page says of each session that is open."""
-    return [
-        {
-            "pk": r.pk, "device": sessions.device_in_words(r.device), "agent": r.device, "address": r.address or "–",
-            "since": ago(r.created_at, now), "seen": ago(r.last_seen_at, now), "mine": r.key == mine,
-        }
-        for r in sessions.sessions_of(user)
-    ]  # fmt: skip
 
 
 def _person(user: Any) -> Person | None:

@@ -11,7 +11,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from fleet.admin.users import session_rows
 from fleet.history import by_user
 from fleet.people import actions as people
 from fleet.people import sessions
@@ -21,7 +20,7 @@ from fleet.people import sessions
 @never_cache
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
-    rows = session_rows(request.user, request.session.session_key, timezone.now())  # type: ignore[arg-type]
+    rows = sessions.in_words(request.user, request.session.session_key, timezone.now())  # type: ignore[arg-type]
     return render(request, "account/page.html", {"sessions": rows, "others": len(rows) > 1})
 
 

@@ -4,6 +4,7 @@ import ipaddress
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
@@ -20,6 +21,7 @@ from django.utils.decorators import sync_and_async_middleware
 from fleet.history import Origin
 from fleet.models import SessionRecord
 from fleet.people.actions import tell
+from fleet.wording import ago
 
 SEEN_EVERY_S = 60.0  # the record says when it was last seen, to the minute
 KNOWN_MAX = 10_000
@@ -97,6 +99,17 @@ def sessions_of(user: User) -> QuerySet[SessionRecord]:
     """Those that still open the door, the last seen first."""
     alive = Session.objects.filter(expire_date__gt=timezone.now()).values("session_key")
     return SessionRecord.objects.filter(user=user, key__in=alive)
+
+
+def in_words(user: User, mine: str | None, now: datetime) -> list[dict[str, Any]]:
+    """What a page says of each session that is open. `mine`: the key of the one that asks."""
+    return [
+        {
+            "pk": r.pk, "device": device_in_words(r.device), "agent": r.device, "address": r.address or "–",
+            "since": ago(r.created_at, now), "seen": ago(r.last_seen_at, now), "mine": r.key == mine,
+        }
+        for r in sessions_of(user)
+    ]  # fmt: skip
 
 
 def end_sessions(records: QuerySet[SessionRecord], *, by: Origin) -> int:

@@ -16,10 +16,11 @@ from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin
 from fleet.admin.records import PAGES, as_text
-from fleet.admin.timeline import ago, stamp, timeline
+from fleet.admin.timeline import stamp, timeline
 from fleet.history import by_user
 from fleet.models import Robot
 from fleet.people.access import EVERY_SITE, at_sites, sites_of
+from fleet.wording import ago
 from missions.admin import letter_list as lists
 from missions.admin.letter_bulk import LETTERS
 from missions.letters import actions as letter_actions

@@ -19,9 +19,9 @@ from django.utils.text import Truncator
 
 from fleet.admin.once import key_of
 from fleet.admin.pages import Button, FewFilter, PageAdmin
-from fleet.admin.timeline import ago
 from fleet.history import by_user
 from fleet.refusals import Refused
+from fleet.wording import ago
 from missions import drawing_up
 from missions.admin.mission_bulk import MISSIONS
 from missions.admin.mission_buttons import BUTTONS, again, run_now

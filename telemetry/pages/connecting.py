@@ -8,9 +8,9 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from fleet.admin.timeline import ago
 from fleet.models import Presence, Robot
 from fleet.people.access import at_sites
+from fleet.wording import ago
 from telemetry import snapshots
 from telemetry.models import Knock, Link
 

@@ -15,11 +15,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from fleet.admin.records import laid_out
-from fleet.admin.timeline import ago, clock
+from fleet.admin.timeline import clock
 from fleet.columns import storable
 from fleet.models import Robot
 from fleet.people.access import at_sites
-from fleet.wording import Said
+from fleet.wording import Said, ago
 from telemetry import snapshots
 from telemetry.gateways import heard
 

@@ -8,12 +8,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from fleet.admin.alerts import SAID
-from fleet.admin.timeline import ago
 from fleet.alerts.heard import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.people.access import at_sites
 from fleet.robots.wording import PRESENCES
-from fleet.wording import Said
+from fleet.wording import Said, ago
 from missions.admin.mission_list import daily
 from missions.models import RUNNING, UNDECIDED, DeadLetter, Mission
 from telemetry.partitions import somebody_works

@@ -1,0 +1,1 @@
+"""How missions end, hour by hour: counted from events, asked and shown."""
