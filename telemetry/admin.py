@@ -13,14 +13,16 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fleet.admin.pages import ReadOnlyAdmin
-from fleet.admin.timeline import ago, stamp
+from fleet.admin.timeline import stamp
 from fleet.models import Brand, Robot
 from fleet.people.access import at_sites
 from fleet.ports import drivers
 from fleet.robots import addresses
+from fleet.wording import ago
 from telemetry.gateways.knocks import MANY, ROWS_OF_ADDRESS, ROWS_OF_BROKER
 from telemetry.models import Knock
-from telemetry.out import statistics_admin, webhook_admin  # noqa: F401  (each registers its page)
+from telemetry.out.statistics import admin as statistics_admin  # noqa: F401  (registers its page)
+from telemetry.out.webhooks import admin as webhook_admin  # noqa: F401  (registers its page)
 
 NOT_WHOLE = {"…", "\N{REPLACEMENT CHARACTER}"}  # in a name that was cut off, or that no table can hold
 

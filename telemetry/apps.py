@@ -17,7 +17,7 @@ class TelemetryConfig(AppConfig):
         from missions.models import Direction
         from telemetry import driver_choice, irregular, metrics, snapshots
         from telemetry.live import dirty, revocation
-        from telemetry.out import undelivered, webhook_rules  # noqa: F401  (the rules add to the catalogue)
+        from telemetry.out.webhooks import rules, undelivered  # noqa: F401  (the rules add to the catalogue)
         from telemetry.pages import evidence
 
         live.source = snapshots.facts

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from fleet.alerts import mail as alert_mail
 from fleet.history import KINDS
-from telemetry.out import statistics, wanted
 from telemetry.out.group import Follow, Group
-from telemetry.out.lanes import Lanes
+from telemetry.out.statistics import counting
 from telemetry.out.waking import LOOK_S, Loop
+from telemetry.out.webhooks import wanted
+from telemetry.out.webhooks.lanes import Lanes
 
 EMAIL = Group("e-mail", lambda: [kind for kind in KINDS if kind.startswith("alert.")], lambda events, now: None)
 
@@ -24,7 +25,7 @@ class Line(NamedTuple):
 
 
 LINES: tuple[Line, ...] = (
-    Line(statistics.GROUP),
+    Line(counting.GROUP),
     # rows of alerts say who is still to be told, so events only wake it; digests and the ends of silences come by time
     Line(EMAIL, lambda: alert_mail.step),
     # looks often, because that is how often a receiver in trouble is tried again at first

@@ -27,8 +27,8 @@ from fleet.sites.maps import picture_of
 from missions import drawing_up, templates
 from missions.models import DeadLetter, Mission
 from telemetry.gateways.knocks import Stranger, record
-from telemetry.out import webhooks
 from telemetry.out.models import Tally
+from telemetry.out.webhooks import actions as webhooks
 from tests.actors import SYSTEM, online, user
 from tests.fleet.pictures import png
 

@@ -14,9 +14,12 @@ from django.utils import timezone
 from fleet import triggers
 from fleet.models import Event, Outbox
 from missions.models import DeadLetter
-from telemetry.out import relay, statistics, wanted, webhooks
+from telemetry.out import relay
 from telemetry.out.group import Follow
 from telemetry.out.models import Follower, Sending, Tally
+from telemetry.out.statistics import counting
+from telemetry.out.webhooks import actions as webhooks
+from telemetry.out.webhooks import wanted
 from tests.actors import SYSTEM
 from tests.eventually import eventually
 from tests.telemetry.receiver import receiver
@@ -60,7 +63,7 @@ def test_a_day_away_is_caught_up_exactly_once_through_kills_and_a_flush(mission,
     with receiver() as there:
         environment = {"WEBHOOK_NETS": "127.0.0.1"}
         webhooks.create_webhook(name="MES", url=there.url, site=None, kinds=["mission.late_receipt"], by=SYSTEM)
-        for group in (statistics.GROUP, wanted.GROUP):
+        for group in (counting.GROUP, wanted.GROUP):
             follow = Follow(group)
             while follow.step(now):
                 pass
@@ -95,7 +98,7 @@ def test_a_day_away_is_caught_up_exactly_once_through_kills_and_a_flush(mission,
             "hour", "brand_id", "detail", "command", "n"
         )
     )
-    statistics.rebuild()
+    counting.rebuild()
     anew = list(
         Tally.objects.order_by("hour", "what", "detail", "command").values_list(
             "hour", "brand_id", "detail", "command", "n"

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from fleet.history import by_user
 from missions import actions
-from telemetry.out import report, statistics
 from telemetry.out.group import Follow
 from telemetry.out.models import Tally
+from telemetry.out.statistics import counting, report
 from tests.actors import user
 
 URL = "/admin/telemetry/tally/"
@@ -91,7 +91,7 @@ def test_who_may_see_another_site_or_none(client, other_supervisor, outsider, si
 
 def test_links_lead_to_what_was_counted(client, supervisor, mission):
     actions.cancel_mission(mission.pk, by=by_user(supervisor))
-    follow = Follow(statistics.GROUP)
+    follow = Follow(counting.GROUP)
     while follow.step(timezone.now()):
         pass
     client.force_login(supervisor)
@@ -128,10 +128,10 @@ def test_it_says_when_the_counts_are_behind(client, supervisor, counts, monkeypa
 
 
 def test_every_detail_that_is_counted_has_words():
-    fixed = {rule.detail({}) for rule in statistics.RULES.values() if rule.what == "timeout"}
+    fixed = {rule.detail({}) for rule in counting.RULES.values() if rule.what == "timeout"}
     assert fixed <= report.TIMEOUTS.keys()
-    assert {r.detail({}) for r in statistics.RULES.values() if r.what == "retry"} <= report.RETRIES.keys()
-    assert {r.detail({}) for r in statistics.RULES.values() if r.what == "step"} <= report.STEPS.keys()
+    assert {r.detail({}) for r in counting.RULES.values() if r.what == "retry"} <= report.RETRIES.keys()
+    assert {r.detail({}) for r in counting.RULES.values() if r.what == "step"} <= report.STEPS.keys()
 
 
 def test_an_auditor_of_every_site_sees_all(client, counts):

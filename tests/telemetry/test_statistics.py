@@ -13,16 +13,16 @@ from fleet.models import Event
 from fleet.robots import actions as fleet_actions
 from missions import actions, drawing_up, facts
 from missions.models import Mission
-from telemetry.out import statistics
 from telemetry.out.group import Follow
 from telemetry.out.models import Tally
+from telemetry.out.statistics import counting
 from tests.actors import SYSTEM, tell
 
 NOW = timezone.now()
 
 
 def follow() -> None:
-    one = Follow(statistics.GROUP)
+    one = Follow(counting.GROUP)
     while one.step(NOW):
         pass
 
@@ -47,10 +47,10 @@ def test_ends_steps_and_timeouts_by_what_they_were(dispatched, brand, site):
 
 
 def test_every_kind_that_is_counted_says_so_in_words_that_fit_the_table():
-    for name, rule in statistics.RULES.items():
+    for name, rule in counting.RULES.items():
         assert name.startswith("mission.")
         assert len(rule.what) <= 20
-    assert statistics.RULES.keys() <= KINDS.keys()
+    assert counting.RULES.keys() <= KINDS.keys()
 
 
 def test_each_event_counts_once_and_anew_gives_the_same(dispatched, supervisor, robot, site):
@@ -86,14 +86,14 @@ def test_a_brand_is_that_of_the_time_also_when_counted_anew(dispatched, supervis
     assert counted("brand_id", "what", "command") == {
         (brand.pk, "step", "navigate"): 1, (other.pk, "step", "pick"): 1
     }  # fmt: skip
-    statistics.rebuild()
+    counting.rebuild()
     assert counted("brand_id", "what", "command") == {
         (brand.pk, "step", "navigate"): 1, (other.pk, "step", "pick"): 1
     }  # fmt: skip
 
 
 def test_an_abort_whose_stop_was_not_confirmed_is_never_counted_as_plain():
-    rule = statistics.RULES["mission.aborted"]
+    rule = counting.RULES["mission.aborted"]
     assert rule.detail({"abort_reason": "operator"}) == "operator"
     assert rule.detail({"abort_reason": "operator", "stop_confirmed": True}) == "operator"
     assert rule.detail({"abort_reason": "operator", "stop_confirmed": False}) == "operator/unconfirmed"
@@ -106,7 +106,7 @@ def test_the_reason_of_a_mission_that_was_stopped_first(dispatched, supervisor):
     tell(dispatched, facts.Cancelled(dispatched.dispatch_no))
     follow()
     assert counted("what", "detail") == {("ended", "operator"): 1}
-    statistics.rebuild()
+    counting.rebuild()
     assert counted("what", "detail") == {("ended", "operator"): 1}
 
 

@@ -19,8 +19,9 @@ from missions.models import Mission
 from missions.wording import ending
 from telemetry.live import alarms, fragments, loading
 from telemetry.live.fragments import EVERYWHERE
-from telemetry.out import payload, report
-from telemetry.out.statistics import UNCONFIRMED as UNCONFIRMED_MARK
+from telemetry.out.statistics import report
+from telemetry.out.statistics.counting import UNCONFIRMED as UNCONFIRMED_MARK
+from telemetry.out.webhooks import payload
 from tests.actors import STEPS, tell
 from tests.api.conftest import Caller, caller, program  # noqa: F401  (fixtures)
 

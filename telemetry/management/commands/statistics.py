@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from telemetry.out import statistics
+from telemetry.out.statistics import counting
 
 
 class Command(BaseCommand):
@@ -19,5 +19,5 @@ class Command(BaseCommand):
     def handle(self, *, rebuild: bool, **options: Any) -> None:
         if not rebuild:
             raise CommandError("Say --rebuild to count the history anew.")
-        rows, counted = statistics.rebuild()
+        rows, counted = counting.rebuild()
         self.stdout.write(f"{counted} events counted in {rows} rows.")

@@ -13,10 +13,10 @@ from django.utils import timezone
 from fleet.admin.pages import ReadOnlyAdmin
 from fleet.csv_files import table as csv_table
 from fleet.models import Brand, Site
-from telemetry.out import report
 from telemetry.out.behind import groups_behind
 from telemetry.out.models import Tally
-from telemetry.out.statistics import NAME
+from telemetry.out.statistics import report
+from telemetry.out.statistics.counting import NAME
 
 COLUMNS = ("hour", "site", "brand", "what", "detail", "command", "n")
 

@@ -16,7 +16,7 @@ from fleet.people.access import at_sites
 from missions.command_types import TYPES
 from missions.models import AbortReason
 from telemetry.out.models import Tally
-from telemetry.out.statistics import ENDED, RETRY, RULES, STEP, TIMEOUT, UNCONFIRMED
+from telemetry.out.statistics.counting import ENDED, RETRY, RULES, STEP, TIMEOUT, UNCONFIRMED
 
 PERIODS = (
     ("1", "today"),

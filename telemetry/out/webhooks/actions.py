@@ -13,12 +13,11 @@ from fleet.commit import commit, new, next_pk
 from fleet.history import AGGREGATES, Change, Origin
 from fleet.locked import one
 from fleet.refusals import Refused
-from telemetry.out import undelivered
-from telemetry.out import webhook_rules as rules
-from telemetry.out.addresses import checked_url
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
-from telemetry.out.signing import new_secret
-from telemetry.out.wanted import TEST, matching
+from telemetry.out.webhooks import rules, undelivered
+from telemetry.out.webhooks.addresses import checked_url
+from telemetry.out.webhooks.signing import new_secret
+from telemetry.out.webhooks.wanted import TEST, matching
 
 MOST = 100  # webhooks: each that has something to send has a thread
 

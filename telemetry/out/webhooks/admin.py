@@ -14,17 +14,17 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from fleet.admin.pages import Button, PageAdmin
-from fleet.admin.timeline import ago, stamp, timeline
+from fleet.admin.timeline import stamp, timeline
 from fleet.audit.questions import SUBJECTS, kind_in_words
 from fleet.history import KINDS, by_user
 from fleet.models import Site, no_nul
 from fleet.people.access import EVERY_SITE, sites_of
 from fleet.refusals import Refused
-from fleet.wording import Said
-from telemetry.out import webhooks
+from fleet.wording import Said, ago
 from telemetry.out.models import SendState, Webhook
-from telemetry.out.outcomes import FAILING_S
-from telemetry.out.wanted import ALL
+from telemetry.out.webhooks import actions as webhooks
+from telemetry.out.webhooks.outcomes import FAILING_S
+from telemetry.out.webhooks.wanted import ALL
 
 SHOWN = 50  # of what was sent
 SHOWN_ONCE = "webhook_secret_shown_once"

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db import connection
 from django.utils import timezone
 
-from telemetry.out.sending import Lane
+from telemetry.out.webhooks.sending import Lane
 
 _LOCK = 0x0D0A1F  # advisory lock, with the webhook's key: one process sends for it
 _DUE = """SELECT w.id FROM telemetry_webhook w LEFT JOIN telemetry_webhooklane l ON l.webhook_id = w.id WHERE

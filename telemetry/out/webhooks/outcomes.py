@@ -9,9 +9,10 @@ from django.db.models import F
 
 from fleet.alerts.actions import clear_alert, raise_alert
 from fleet.models import Alert, Severity
-from telemetry.out import undelivered, webhooks
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
-from telemetry.out.posting import Answer
+from telemetry.out.webhooks import actions as webhooks
+from telemetry.out.webhooks import undelivered
+from telemetry.out.webhooks.posting import Answer
 
 MOST_WAIT_S = 3600
 FAILING_S = 300.0  # then somebody is told

@@ -10,7 +10,7 @@ from fleet.audit.export import exact
 from fleet.history import sentence
 from fleet.models import Event, Site
 from telemetry.out.models import Sending
-from telemetry.out.wanted import TEST
+from telemetry.out.webhooks.wanted import TEST
 
 _encode = msgspec.json.Encoder().encode
 

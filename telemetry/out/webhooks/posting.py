@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from typing import NamedTuple
 
-from telemetry.out.addresses import Target, Unreachable, target
+from telemetry.out.webhooks.addresses import Target, Unreachable, target
 
 WITHIN_S = 10.0
 SNIPPET = 500  # characters of an answer that are kept

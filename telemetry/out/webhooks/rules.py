@@ -11,7 +11,7 @@ from django.dispatch import Signal
 from fleet.history import AGGREGATES, Aggregate, Change, kind
 from fleet.verdict import Verdict
 from telemetry.out.models import Webhook
-from telemetry.out.wanted import ALL
+from telemetry.out.webhooks.wanted import ALL
 
 webhook_changed = Signal()
 

@@ -10,11 +10,11 @@ from datetime import datetime
 
 from django.db import connection
 
-from telemetry.out import outcomes, undelivered
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
-from telemetry.out.payload import key_of, payload
-from telemetry.out.posting import Line
-from telemetry.out.signing import HEADER, signature
+from telemetry.out.webhooks import outcomes, undelivered
+from telemetry.out.webhooks.payload import key_of, payload
+from telemetry.out.webhooks.posting import Line
+from telemetry.out.webhooks.signing import HEADER, signature
 
 AGENT = "Drover (webhook)"
 

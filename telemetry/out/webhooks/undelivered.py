@@ -11,8 +11,8 @@ from fleet.refusals import Refused
 from missions.models import DeadLetter, Direction, LetterState, Mission
 from telemetry import metrics
 from telemetry.out.models import Sending, SendState, Webhook
-from telemetry.out.payload import payload
-from telemetry.out.wanted import KEEP_TRYING
+from telemetry.out.webhooks.payload import payload
+from telemetry.out.webhooks.wanted import KEEP_TRYING
 
 TAKEN = "The receiver has taken it."
 AGAIN = timedelta(seconds=1)  # by so much at least one that was requeued differs from the others

@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from telemetry.out import webhooks
 from telemetry.out.models import Webhook
+from telemetry.out.webhooks import actions as webhooks
 from tests.actors import SYSTEM
 from tests.telemetry.receiver import receiver
 

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from telemetry.out import wanted
 from telemetry.out.group import Follow
 from telemetry.out.models import Sending
-from telemetry.out.sending import Lane
+from telemetry.out.webhooks import wanted
+from telemetry.out.webhooks.sending import Lane
 
 
 def fan_out() -> None:

@@ -6,9 +6,9 @@ import socket
 import pytest
 
 from fleet.refusals import Refused
-from telemetry.out import addresses
-from telemetry.out.addresses import Unreachable, checked_url, target, why_not
-from telemetry.out.posting import Line
+from telemetry.out.webhooks import addresses
+from telemetry.out.webhooks.addresses import Unreachable, checked_url, target, why_not
+from telemetry.out.webhooks.posting import Line
 
 PUBLIC = "93.184.215.14"
 
@@ -72,7 +72,7 @@ def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to(names, m
         connected.append(address)
         raise ConnectionRefusedError("refused")
 
-    monkeypatch.setattr("telemetry.out.posting.socket.create_connection", connect)
+    monkeypatch.setattr("telemetry.out.webhooks.posting.socket.create_connection", connect)
     answer = Line("https://hook.example.org/").post(b"{}", {})
     assert connected == [(PUBLIC, 443)]
     assert (answer.status, answer.text) == (0, "ConnectionRefusedError: refused")

@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from fleet.history import KINDS
 from missions import actions
-from telemetry.out import webhooks
 from telemetry.out.models import Sending, Webhook, WebhookLane
-from telemetry.out.webhook_admin import groups
+from telemetry.out.webhooks import actions as webhooks
+from telemetry.out.webhooks.admin import groups
 from tests.actors import SYSTEM, user
 from tests.telemetry.receiver import receiver
 from tests.telemetry.webhooks.sending import fan_out, send

@@ -13,13 +13,14 @@ from fleet.refusals import Refused
 from fleet.robots import actions as fleet_actions
 from fleet.sites.actions import create_site
 from missions import actions
-from telemetry.out import sending, wanted, webhooks
 from telemetry.out.followers import LINES
 from telemetry.out.group import Follow
-from telemetry.out.lanes import Lanes, due
 from telemetry.out.models import Sending, SendState, Webhook
-from telemetry.out.posting import Answer, Line
-from telemetry.out.sending import Lane
+from telemetry.out.webhooks import actions as webhooks
+from telemetry.out.webhooks import sending, wanted
+from telemetry.out.webhooks.lanes import Lanes, due
+from telemetry.out.webhooks.posting import Answer, Line
+from telemetry.out.webhooks.sending import Lane
 from tests.actors import SYSTEM
 from tests.telemetry.webhooks.sending import after, fan_out, send, states
 

@@ -9,8 +9,9 @@ from fleet.refusals import Refused
 from missions import actions
 from missions.letters import actions as letter_actions
 from missions.models import DeadLetter
-from telemetry.out import sending, webhooks
 from telemetry.out.models import Sending
+from telemetry.out.webhooks import actions as webhooks
+from telemetry.out.webhooks import sending
 from tests.actors import SYSTEM
 from tests.telemetry.webhooks.sending import after, fan_out, send, states
 

@@ -11,12 +11,12 @@ from fleet.models import Alert
 from fleet.robots import stopping
 from missions import actions, drawing_up
 from missions.models import DeadLetter
-from telemetry.out import webhooks
-from telemetry.out.lanes import Lanes
 from telemetry.out.models import Sending, WebhookLane
-from telemetry.out.outcomes import wait_s
-from telemetry.out.posting import Line
-from telemetry.out.sending import Lane
+from telemetry.out.webhooks import actions as webhooks
+from telemetry.out.webhooks.lanes import Lanes
+from telemetry.out.webhooks.outcomes import wait_s
+from telemetry.out.webhooks.posting import Line
+from telemetry.out.webhooks.sending import Lane
 from tests.actors import STEPS, SYSTEM
 from tests.telemetry.receiver import receiver
 from tests.telemetry.webhooks.sending import fan_out, send, states
