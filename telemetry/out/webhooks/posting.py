@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     later_s: int = 0
 
 
-class Line:
+class Connection:
     """A connection to one receiver, kept while there is something to send. Not for two threads."""
 
     def __init__(self, url: str, within_s: float = WITHIN_S) -> None:

@@ -13,7 +13,7 @@ from django.db import connection
 from telemetry.out.models import Sending, SendState, Webhook, WebhookLane
 from telemetry.out.webhooks import outcomes, undelivered
 from telemetry.out.webhooks.payload import key_of, payload
-from telemetry.out.webhooks.posting import Line
+from telemetry.out.webhooks.posting import Connection
 from telemetry.out.webhooks.signing import HEADER, signature
 
 AGENT = "Drover (webhook)"
@@ -26,9 +26,10 @@ _NEXT = """SELECT s.id FROM telemetry_sending s WHERE s.webhook_id = %s AND s.st
 class Lane:
     """One webhook's way out. `step` sends one thing; for one thread at a time."""
 
-    def __init__(self, webhook_id: int, line: Callable[[str], Line] = Line) -> None:
+    def __init__(self, webhook_id: int, connect: Callable[[str], Connection] = Connection) -> None:
         self.webhook_id = webhook_id
-        self._make, self._line = line, None
+        self._connect = connect
+        self._connection: Connection | None = None
 
     def step(self, now: datetime) -> bool:
         """Send the next. Says whether there was one. Outside of any transaction: a receiver may take its time."""
@@ -53,14 +54,14 @@ class Lane:
         return True
 
     def close(self) -> None:
-        if self._line is not None:
-            self._line.close()
+        if self._connection is not None:
+            self._connection.close()
 
-    def _to(self, url: str) -> Line:
-        if self._line is None or self._line.url != url:
+    def _to(self, url: str) -> Connection:
+        if self._connection is None or self._connection.url != url:
             self.close()
-            self._line = self._make(url)
-        return self._line
+            self._connection = self._connect(url)
+        return self._connection
 
     def _next(self, webhook: Webhook, now: datetime) -> Sending | None:
         tests = Sending.objects.filter(webhook=webhook, event_id=None, state=SendState.OPEN, due_at__lte=now)

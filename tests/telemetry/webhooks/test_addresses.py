@@ -8,7 +8,7 @@ import pytest
 from fleet.refusals import Refused
 from telemetry.out.webhooks import addresses
 from telemetry.out.webhooks.addresses import Unreachable, checked_url, target, why_not
-from telemetry.out.webhooks.posting import Line
+from telemetry.out.webhooks.posting import Connection
 
 PUBLIC = "93.184.215.14"
 
@@ -73,7 +73,7 @@ def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to(names, m
         raise ConnectionRefusedError("refused")
 
     monkeypatch.setattr("telemetry.out.webhooks.posting.socket.create_connection", connect)
-    answer = Line("https://hook.example.org/").post(b"{}", {})
+    answer = Connection("https://hook.example.org/").post(b"{}", {})
     assert connected == [(PUBLIC, 443)]
     assert (answer.status, answer.text) == (0, "ConnectionRefusedError: refused")
 
@@ -100,7 +100,7 @@ def test_an_ipv4_address_in_the_clothes_of_ipv6_is_looked_at_as_what_it_is(setti
 
 
 def test_a_name_that_nobody_knows(names):
-    assert Line("https://nowhere.example.org/").post(b"{}", {}).text == (
+    assert Connection("https://nowhere.example.org/").post(b"{}", {}).text == (
         "its name cannot be resolved (Name or service not known)"
     )
 
@@ -113,4 +113,4 @@ def test_an_address_of_any_letters_can_be_sent(names):
 
 def test_an_address_that_cannot_be_sent_is_said_like_any_other_trouble():
     """Kept before it was looked at as it is now: a try that raises would never end."""
-    assert "Unicode" in Line("https://" + "x" * 70 + ".example.org/").post(b"{}", {}).text
+    assert "Unicode" in Connection("https://" + "x" * 70 + ".example.org/").post(b"{}", {}).text

@@ -19,7 +19,7 @@ from telemetry.out.models import Sending, SendState, Webhook
 from telemetry.out.webhooks import actions as webhooks
 from telemetry.out.webhooks import sending, wanted
 from telemetry.out.webhooks.lanes import Lanes, due
-from telemetry.out.webhooks.posting import Answer, Line
+from telemetry.out.webhooks.posting import Answer, Connection
 from telemetry.out.webhooks.sending import Lane
 from tests.actors import SYSTEM
 from tests.telemetry.webhooks.sending import after, fan_out, send, states
@@ -53,7 +53,7 @@ def test_what_is_dropped_while_it_is_under_way_stays_dropped(hook, mission, supe
     actions.queue_mission(mission.pk, by=by_user(supervisor))
     fan_out()
 
-    class Slow(Line):
+    class Slow(Connection):
         def post(self, body, headers):
             webhooks.disable_webhook(hook.pk, by=SYSTEM)
             return Answer(status, "")

@@ -15,7 +15,7 @@ from telemetry.out.models import Sending, WebhookLane
 from telemetry.out.webhooks import actions as webhooks
 from telemetry.out.webhooks.lanes import Lanes
 from telemetry.out.webhooks.outcomes import wait_s
-from telemetry.out.webhooks.posting import Line
+from telemetry.out.webhooks.posting import Connection
 from telemetry.out.webhooks.sending import Lane
 from tests.actors import STEPS, SYSTEM
 from tests.telemetry.receiver import receiver
@@ -160,7 +160,7 @@ def test_a_receiver_that_drips_is_cut_off(hook, there, mission):
 
     there.answers[""] = drip
     fan_out()
-    lane = Lane(hook.pk, line=lambda url: Line(url, within_s=0.3))
+    lane = Lane(hook.pk, connect=lambda url: Connection(url, within_s=0.3))
     try:
         assert lane.step(timezone.now()) is True
     finally:
