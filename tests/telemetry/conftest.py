@@ -1,10 +1,15 @@
-"""A worker, its clock, and the streams it reads, empty; a real server."""
+"""A worker, its clock, and the streams it reads, empty; tokens, the database from beside a loop; a real server."""
 
 import pytest
 import redis
 from django.conf import settings
 
+from fleet.robots import credentials
+from telemetry.gateways import links
+from telemetry.gateways.http.callers import Callers
+from telemetry.one_connection import OneConnection
 from telemetry.worker.loop import Worker
+from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import Clock
 from tests.telemetry.served import served
 
@@ -16,6 +21,40 @@ def durable():
     yield client
     client.flushdb()
     client.close()
+
+
+@pytest.fixture
+def streams(settings):
+    """Empty streams, and nothing known of any robot."""
+    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live, redis.Redis.from_url(settings.REDIS_URL) as durable:
+        live.flushdb()
+        durable.flushdb()
+        yield durable
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """The database is looked at often."""
+    monkeypatch.setattr(links, "LOOK_S", 0.03)
+
+
+@pytest.fixture
+def token(robot):
+    return credentials.issue_credential("RB-001", by=SYSTEM)
+
+
+@pytest.fixture
+def other_token(other_robot):
+    return credentials.issue_credential("RB-002", by=SYSTEM)
+
+
+@pytest.fixture
+async def ask():
+    """Look into the database from beside the loop; robots over HTTP are forgotten at the end."""
+    rows = OneConnection("test")
+    yield rows.ask
+    await Callers.leave()
+    rows.close()
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ import uuid
 from typing import Any, NamedTuple
 
 from telemetry import protocol
+from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.http.requests import robot_http
+from telemetry.gateways.links import Links
 
 
 class Reply(NamedTuple):
@@ -90,3 +92,16 @@ class Post:
             "v": 1, "msg_id": str(uuid.uuid4()), "robot": self.robot, "session": self.session, "channel": channel,
             "seq": self.seq[channel], "type": type, "occurred_at": "2026-11-29T10:00:00Z", "data": data or {}, **fields,
         }  # fmt: skip
+
+
+async def begun(robot: str = "RB-001") -> None:
+    """Its poll waits, and the database has been asked."""
+    async with asyncio.timeout(5):
+        while not (
+            (known := Callers._here._callers.get(robot))
+            and known.link
+            and known.link.poll
+            and known.link.poll.asked
+            and Links._here._hinted == set()
+        ):
+            await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 
 from missions.models import Mission
+from telemetry import stream
 from telemetry.gateways.intake import Intake
 from telemetry.worker.loop import Worker
 
@@ -21,6 +22,12 @@ def message(robot: str, type: str, seq: int = 1, *, session: int = 1, mission: M
         "v": 1, "msg_id": str(uuid.uuid4()), "robot": robot, "session": session, "channel": "critical", "seq": seq,
         "type": type, "occurred_at": "2026-11-29T10:00:00Z", "data": {}, **dispatch, **over,
     }  # fmt: skip
+
+
+def stored(durable, robot: str = "RB-001") -> list[dict]:
+    """What lies in the stream of this robot."""
+    entries = durable.xrange(stream.key(stream.partition_of(robot)))
+    return [json.loads(fields[b"raw"]) for _, fields in entries if fields[b"robot"] == robot.encode()]
 
 
 def say(*messages: dict | bytes, robot: str = "RB-001", at: datetime | None = None) -> list[str]:

@@ -1,58 +1,24 @@
 """The robots' WebSocket: who gets in, what is acknowledged, and that bad input costs nothing else."""
 
 import asyncio
-import json
 import uuid
 
 import pytest
-import redis
 from django.db import OperationalError
 
 from fleet.models import Event, Hold
 from fleet.robots import actions, credentials, stopping
-from telemetry import protocol, snapshots, stream
+from telemetry import protocol, snapshots
 from telemetry.gateways import limits, links, vitals, ws
 from telemetry.gateways.intake import Intake, Unavailable
 from telemetry.gateways.links import Links
 from telemetry.models import Link, Watermark
-from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
+from tests.telemetry.robots_talk import stored
 from tests.telemetry.wire import Wire
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("streams")]
 STATE = {"mode": "idle"}
-
-
-@pytest.fixture(autouse=True)
-def streams(settings):
-    """Empty streams, and nothing known of any robot."""
-    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live, redis.Redis.from_url(settings.REDIS_URL) as durable:
-        live.flushdb()
-        durable.flushdb()
-        yield durable
-
-
-@pytest.fixture
-def token(robot):
-    return credentials.issue_credential("RB-001", by=SYSTEM)
-
-
-@pytest.fixture
-def other_token(other_robot):
-    return credentials.issue_credential("RB-002", by=SYSTEM)
-
-
-@pytest.fixture
-async def ask():
-    """Look into the database from beside the loop."""
-    rows = OneConnection("test")
-    yield rows.ask
-    rows.close()
-
-
-def stored(durable, robot="RB-001"):
-    entries = durable.xrange(stream.key(stream.partition_of(robot)))
-    return [json.loads(fields[b"raw"]) for _, fields in entries if fields[b"robot"] == robot.encode()]
 
 
 # --- who gets in

@@ -8,24 +8,11 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from fleet.robots import credentials, stopping
+from fleet.robots import stopping
 from telemetry import protocol
-from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
-
-
-@pytest.fixture
-def token(robot):
-    return credentials.issue_credential("RB-001", by=SYSTEM)
-
-
-@pytest.fixture
-async def ask():
-    rows = OneConnection("test")
-    yield rows.ask
-    rows.close()
 
 
 def link(url, token):

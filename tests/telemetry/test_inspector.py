@@ -10,29 +10,14 @@ from fleet.robots import credentials
 from telemetry import snapshots
 from telemetry.gateways.heard import KEPT, SHOWN, Heard
 from telemetry.gateways.http.callers import Callers
-from telemetry.one_connection import OneConnection
 from telemetry.pages import inspector
 from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire
 
+pytestmark = pytest.mark.usefixtures("streams")
 PAGE = "/fleet/robots/RB-001/messages"
 HOSTILE = '<img src=x onerror="alert(1)"></pre><script>alert(1)</script>'
-
-
-@pytest.fixture(autouse=True)
-def empty(settings):
-    for url in (settings.REDIS_URL, settings.LIVE_REDIS_URL):
-        with redis.Redis.from_url(url) as client:
-            client.flushdb()
-
-
-@pytest.fixture
-async def ask():
-    rows = OneConnection("test")
-    yield rows.ask
-    await Callers.leave()
-    rows.close()
 
 
 def lines():

@@ -31,14 +31,6 @@ def knock(robot="RB-9", digest="", over="HTTP", address="192.0.2.1", count=1, at
     record([(Stranger(digest, robot, over, address), count, at or timezone.now())])
 
 
-@pytest.fixture
-async def ask():
-    rows = OneConnection("test")
-    yield rows.ask
-    await Callers.leave()
-    rows.close()
-
-
 @pytest.mark.django_db(transaction=True)
 async def test_a_socket_without_a_good_token_is_noted_by_the_name_it_gives(ask, robot):
     token = "drover_wrong"

@@ -5,14 +5,12 @@ import asyncio
 import pytest
 import redis
 
-from fleet.robots import credentials
 from telemetry import protocol
 from telemetry.gateways import inbox, limits
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.intake import Intake
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket
 from telemetry.gateways.links import Links
-from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.wire import Wire
 
@@ -121,12 +119,9 @@ async def test_how_full_the_store_is(settings):
 
 
 @pytest.fixture
-def tokens(robot, other_robot, settings):
+def tokens(streams, token, other_token, settings):
     settings.ROBOT_EVENTS_PER_S = 1
-    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as live, redis.Redis.from_url(settings.REDIS_URL) as durable:
-        live.flushdb()
-        durable.flushdb()
-    return [credentials.issue_credential(robot, by=SYSTEM) for robot in ("RB-001", "RB-002")]
+    return [token, other_token]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -16,7 +16,7 @@ from fleet.robots import actions, credentials, stopping
 from fleet.robots.facts import StoodStill
 from missions import actions as mission_actions
 from missions.ledger import Ledger
-from telemetry import protocol, stream
+from telemetry import protocol
 from telemetry.gateways import link as one_link
 from telemetry.gateways import links
 from telemetry.gateways.intake import Intake, Unavailable
@@ -25,6 +25,7 @@ from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Asked, OpenCommand, look, open_session, send_back
 from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
+from tests.telemetry.robots_talk import stored
 from tests.telemetry.wire import Wire
 
 ONE, TWO, THREE = (uuid.UUID(int=n) for n in (1, 2, 3))
@@ -100,33 +101,13 @@ def test_a_withdrawn_command_is_forgotten(link):
 
 
 @pytest.fixture
-def streams(settings, monkeypatch):
-    monkeypatch.setattr(links, "LOOK_S", 0.03)
-    with redis.Redis.from_url(settings.REDIS_URL) as durable:
-        durable.flushdb()
-        yield durable
-
-
-@pytest.fixture
-async def ask():
-    rows = OneConnection("test")
-    yield rows.ask
-    rows.close()
-
-
-@pytest.fixture
-def token(transactional_db, streams, robot):
+def token(transactional_db, streams, soon, robot):
     return credentials.issue_credential("RB-001", by=SYSTEM)
-
-
-def written(durable):
-    key = stream.key(stream.partition_of("RB-001"))
-    return [json.loads(fields[b"raw"]) for _, fields in durable.xrange(key)]
 
 
 async def until(durable, count):
     async with asyncio.timeout(5):
-        while len(found := written(durable)) < count:
+        while len(found := stored(durable)) < count:
             await asyncio.sleep(0)
     return found
 

@@ -17,13 +17,12 @@ from missions.facts import Cancelled, Delivered
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
-from telemetry.gateways import links, tries
+from telemetry.gateways import tries
 from telemetry.gateways.http.polling import PolledLink
 from telemetry.gateways.link import JITTER, RETRY_S, SILENT_S, Link
 from telemetry.gateways.links import Links
 from telemetry.gateways.rows import Asked, OpenCommand, look, open_session
 from telemetry.gateways.tries import Tries
-from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM, tell
 from tests.telemetry.wire import Wire
 
@@ -154,8 +153,7 @@ def test_a_record_adds_up_over_links_and_keeps_the_first_moment(dispatched):
 
 
 @pytest.fixture
-def token(transactional_db, robot, monkeypatch):
-    monkeypatch.setattr(links, "LOOK_S", 0.03)
+def token(transactional_db, robot, soon, monkeypatch):
     monkeypatch.setattr("telemetry.gateways.link.RETRY_S", (0.05,))
     return credentials.issue_credential("RB-001", by=SYSTEM)
 
@@ -163,13 +161,6 @@ def token(transactional_db, robot, monkeypatch):
 async def _recorded(ask):
     await Links._here.tries.step()
     return await ask(lambda: Delivery.objects.values("tries", "over", "session", "error").get())
-
-
-@pytest.fixture
-async def ask():
-    rows = OneConnection("test")
-    yield rows.ask
-    rows.close()
 
 
 async def test_a_command_over_a_real_socket_leaves_its_record(token, ask):

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from telemetry.gateways.intake import Unavailable
+from telemetry.gateways.mqtt import words
 from telemetry.gateways.mqtt.broker import Away, Incoming
 from telemetry.gateways.mqtt.gateway import Gateway
 from telemetry.gateways.mqtt.sharing import Share
@@ -71,6 +73,37 @@ class Stage:
         qos = 1 if part == "events" else 0
         self.gateway.heard(Incoming(topic, payload, qos, retained, self._mid, 1))
         return self._mid
+
+
+async def until(predicate):
+    """It comes about by what is under way; nobody waits for a clock."""
+    for _ in range(2000):
+        if found := predicate():
+            return found
+        await asyncio.sleep(0.002)
+    raise AssertionError("it did not come about")
+
+
+async def begun(stage: Stage) -> Any:
+    """Its link, once there is one."""
+    stage.tell(["begin"])
+    return await until(lambda: stage.talk().link)
+
+
+def breaks(stage: Stage, monkeypatch) -> tuple[list[bool], list[Any]]:
+    """The durable Redis takes nothing until the first list is emptied; the second tells what was asked of it."""
+    asked, intake = [], stage.gateway.links.intake
+    works, down = intake.store, [True]
+
+    async def store(robot, msg_id, raw, received_at):
+        asked.append(received_at)
+        if down:
+            raise Unavailable("down")
+        return await works(robot, msg_id, raw, received_at)
+
+    monkeypatch.setattr(intake, "store", store)
+    monkeypatch.setattr(words, "RETRY_S", (0.01,))
+    return down, asked
 
 
 @asynccontextmanager

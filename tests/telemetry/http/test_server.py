@@ -14,11 +14,10 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from fleet.robots import credentials, stopping
+from fleet.robots import stopping
 from missions import actions as mission_actions
 from missions import drawing_up
 from missions.models import DeadLetter, Mission
-from telemetry.one_connection import OneConnection
 from telemetry.simulator.pack import Pack
 from tests.actors import SYSTEM, online
 from tests.eventually import eventually_async
@@ -37,18 +36,6 @@ STEPS = [
 @pytest.fixture
 def site_url(server):
     return "http://" + urlsplit(server[1]).netloc
-
-
-@pytest.fixture
-def token(robot):
-    return credentials.issue_credential("RB-001", by=SYSTEM)
-
-
-@pytest.fixture
-async def ask():
-    rows = OneConnection("test")
-    yield rows.ask
-    rows.close()
 
 
 def dispatch(robot):

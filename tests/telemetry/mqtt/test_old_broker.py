@@ -9,6 +9,7 @@ from amqtt.broker import Broker as OldBroker
 
 from telemetry.gateways.mqtt import dialling, rests
 from telemetry.gateways.mqtt.broker import Address, Broker
+from tests.eventually import eventually_async as until
 
 
 @pytest.fixture
@@ -25,14 +26,6 @@ async def old_broker():
     await old.start()
     yield f"mqtt://127.0.0.1:{port}"
     await old.shutdown()
-
-
-async def until(predicate):
-    for _ in range(1500):
-        if predicate():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come about")
 
 
 async def test_an_old_broker_is_spoken_to_as_it_speaks(old_broker, monkeypatch):

@@ -1,6 +1,5 @@
 """A driver that misbehaves costs its own robots: the gateway, and everybody else's robots, go on."""
 
-import asyncio
 import itertools
 import math
 
@@ -14,8 +13,8 @@ from telemetry.drivers.contract import Link
 from telemetry.gateways.mqtt import asking, gateway
 from telemetry.gateways.mqtt.broker import Incoming
 from tests.actors import SYSTEM, online
-from tests.telemetry import scripted_driver
-from tests.telemetry.fake_broker import on_stage
+from tests.telemetry.mqtt import scripted_driver
+from tests.telemetry.mqtt.fake_broker import begun, on_stage, until
 
 EMPTY_STATE = b'{"orderId": "", "driving": false, "nodeStates": []}'
 
@@ -39,12 +38,8 @@ bad = Bad()
 
 
 @pytest.fixture
-def drivers(monkeypatch):
-    monkeypatch.setitem(registry.BUILT_IN, "scripted", "tests.telemetry.scripted_driver:driver")
-    monkeypatch.setitem(registry.BUILT_IN, "awful", "tests.telemetry.test_mqtt_bad_drivers:bad")
-    registry.forget()
-    yield
-    monkeypatch.undo()
+def drivers(scripted, monkeypatch):
+    monkeypatch.setitem(registry.BUILT_IN, "awful", f"{__name__}:bad")
     registry.forget()
 
 
@@ -70,19 +65,6 @@ def two_halls(transactional_db, site):
     online("RB-009")
 
 
-async def until(predicate):
-    for _ in range(2000):
-        if found := predicate():
-            return found
-        await asyncio.sleep(0.002)
-    raise AssertionError("it did not come about")
-
-
-async def is_heard(stage):
-    stage.tell(["begin"])
-    return await until(lambda: stage.talk().link)
-
-
 def raising(*_):
     raise KeyError("a defect of the driver")
 
@@ -93,7 +75,7 @@ def raising(*_):
 async def test_whatever_a_driver_says_of_a_topic_the_others_robots_are_heard(two_robots, monkeypatch, answer):
     monkeypatch.setattr(Bad, "whose", staticmethod(answer))
     async with on_stage() as stage:
-        assert await is_heard(stage)
+        assert await begun(stage)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +107,7 @@ async def test_wants_that_no_broker_takes_keep_nobody_from_being_heard(two_robot
     for asked in ("topics", "commands", "discovery"):
         monkeypatch.setattr(Bad, asked, staticmethod(lambda it: ["a/#/b", 7]))
     async with on_stage() as stage:
-        assert await is_heard(stage)
+        assert await begun(stage)
         ours = {name: qos for name, qos in stage.broker.filters.items() if not name.startswith(("drover/", "uagv/"))}
     assert ours == {"scripted/A9/events": 1, "scripted/+/state": 0}
 
@@ -171,7 +153,7 @@ async def test_settings_that_a_driver_cannot_bear_cost_its_robots_only(two_robot
     works = registry.settings
     monkeypatch.setattr(registry, "settings", settings)
     async with on_stage() as stage:
-        assert await is_heard(stage)
+        assert await begun(stage)
         assert "RB-666" not in stage.gateway.talks
 
 
@@ -208,7 +190,7 @@ async def test_a_driver_that_computes_without_end_is_cut_short_and_left_alone(tw
             talk.take(Incoming("awful/A6/state", b"[]", 0, False, 0, 1), "state", timezone.now())
             stage.gateway.ready(talk)
         await until(lambda: asking.is_left_alone(bad))
-        assert await is_heard(stage)
+        assert await begun(stage)
         talk.step(timezone.now())
         assert len(calls) == 1
         with pytest.raises(ConnectionError):
@@ -219,5 +201,5 @@ async def test_a_driver_that_computes_without_end_is_cut_short_and_left_alone(tw
 async def test_whatever_never_ends_the_others_robots_are_heard(two_robots, monkeypatch, impatient, asked):
     monkeypatch.setattr(Bad, asked, endless)
     async with on_stage() as stage:
-        assert await is_heard(stage)
+        assert await begun(stage)
         assert asking.is_left_alone(bad)
