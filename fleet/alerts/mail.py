@@ -137,13 +137,13 @@ def send(now: datetime) -> bool:
     server = get_connection()
     try:
         server.open()
-    except Exception as error:
+    except Exception as error:  # each way of sending has its own exceptions
         errors = dict.fromkeys(by_address, _said(error))
     else:
         for address, news in by_address.items():
             try:
                 message(address, news, server).send()
-            except Exception as error:
+            except Exception as error:  # the same
                 errors[address] = _said(error)
         server.close()
     _note(by_address, errors, now)

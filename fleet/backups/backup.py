@@ -154,7 +154,7 @@ def _whole(file: Path) -> Iterator[IO[bytes]]:
             os.fsync(out.fileno())
         draft.replace(file)
         _sync_folder(file.parent)
-    except BaseException:
+    except BaseException:  # raised again
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise

@@ -28,7 +28,7 @@ def _tame(socket_class: Any) -> None:
     def handle_exception(self: Any, exception: BaseException) -> None:
         try:
             tell(self, exception)
-        except Exception:
+        except Exception:  # whatever daphne stumbles over
             self.transport.abortConnection()
 
     socket_class.handle_exception = handle_exception

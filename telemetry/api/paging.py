@@ -1,10 +1,10 @@
 """Pages of a list by cursor: the next one begins after the last row of this one, whatever came in meanwhile."""
 
 import base64
-import binascii
 from typing import Any
 
 import msgspec
+from django.core.exceptions import ValidationError
 from django.db.models import BooleanField, F, QuerySet
 from django.db.models.expressions import Func, Value
 from django.db.models.lookups import GreaterThan, LessThan
@@ -51,9 +51,5 @@ def _read(cursor: str, fields: list[Any]) -> list[Any]:
         if len(values) != len(fields) or any("\x00" in v for v in values if isinstance(v, str)):
             raise ValueError
         return [field.to_python(value) for field, value in zip(fields, values, strict=True)]
-    except Exception as error:
-        if isinstance(error, (ValueError, TypeError, binascii.Error, msgspec.MsgspecError)) or hasattr(
-            error, "messages"
-        ):
-            raise Wrong("cursor", "This is no cursor of this list. Use `next` of the page before as it is.") from None
-        raise
+    except (ValueError, TypeError, msgspec.MsgspecError, ValidationError):
+        raise Wrong("cursor", "This is no cursor of this list. Use `next` of the page before as it is.") from None

@@ -123,7 +123,7 @@ class Intake:
             in_time = [w for w in batch if now() - w.since <= LATE_S]
             try:
                 stored = await self._store(in_time)
-            except BaseException as error:
+            except BaseException as error:  # also when it is cancelled: whoever waits is told
                 self._refuse_with_followers(batch, f"{type(error).__name__}: {error}")
                 if not isinstance(error, RedisError | OSError):
                     _refuse(self._waiting, "the intake stops")

@@ -168,7 +168,7 @@ class Links:
                 hinted = self.everybody()
             try:
                 await self.step(hinted)
-            except Exception:
+            except Exception:  # nobody else would look after them
                 log.exception("looking after robots' links failed; it goes on")
 
     async def step(self, robots: Iterable[str]) -> None:
@@ -209,7 +209,7 @@ class Links:
             while left:
                 await link.send(left[0])
                 del left[0]
-        except Exception as error:
+        except Exception as error:  # each transport has its own; what did not leave comes again
             why = f"{type(error).__name__}: {error}"
             log.warning("sending to %s failed: %s", link.robot, error)
         sent, not_sent = link.settle(left)

@@ -107,7 +107,7 @@ class Connection:
     async def _store_all(self) -> None:
         try:
             await self._inbox.run()
-        except Exception:
+        except Exception:  # its task has nobody who waits for it
             log.exception("storing for %s failed", self._holder.robot)
             await self.close(protocol.COME_BACK)
 
@@ -130,7 +130,7 @@ class Connection:
         """A robot may have hung up before its last words are read; each server has its own exception for that."""
         try:
             await self._send(event)
-        except Exception as error:
+        except Exception as error:  # see above
             self._closed = True
             log.debug("a robot has hung up: %r", error)
 

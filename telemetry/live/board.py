@@ -170,7 +170,7 @@ class Board:
         """One card that cannot be rendered keeps its old face and takes no other down."""
         try:
             return render(entity_id)
-        except Exception:
+        except Exception:  # whatever is in its row
             log.exception("cannot render %s", entity_id)
             return set()
 

@@ -124,7 +124,7 @@ class Hub:
                 await asyncio.sleep(RETRY_S)
                 self._wake.set()
                 return
-            except Exception:
+            except Exception:  # raised again
                 self.board.give_back(dirty)
                 self._wake.set()
                 raise
@@ -243,7 +243,7 @@ class Hub:
     async def _send(self, socket: Socket, text: str) -> None:
         try:
             await socket.send(text)
-        except Exception as error:
+        except Exception as error:  # each server has its own exception for that
             log.debug("a socket has gone: %r", error)
             self.leave(socket)
 
@@ -276,7 +276,7 @@ async def _forever(step: Callable[[], Coroutine[Any, Any, None]]) -> None:
     while True:
         try:
             await step()
-        except Exception:
+        except Exception:  # nobody else would go on with it
             log.exception("live hub: %s failed; it goes on", step.__name__)
             await asyncio.sleep(RETRY_S)
 

@@ -51,7 +51,7 @@ class Relay:
             return False
         try:
             found = self._pass_on()
-        except Exception as error:
+        except Exception as error:  # whatever it is, what comes in goes on
             if not self._down:
                 log.warning("events wait in the outbox: %s", error)
             self._down, self._again_at = True, tick + RETRY_S

@@ -43,7 +43,7 @@ class Loop(threading.Thread):
                 if failing:
                     log.info("%s goes on", self.name)
                 failing = False
-            except Exception as error:
+            except Exception as error:  # whatever it is, the next round may do
                 if not failing:
                     log.warning("%s rests: %s", self.name, error, exc_info=not _is_outage(error))
                 failing, found = True, False

@@ -84,7 +84,7 @@ def _ask(check: Callable[[], Any], answer: Future[Any]) -> None:
     try:
         pool.own()  # whether the database answers is not whether a connection is free
         answer.set_result(check())
-    except Exception as error:
+    except Exception as error:  # raised again where it is waited for
         answer.set_exception(error)
     finally:
         connection.close()

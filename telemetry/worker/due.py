@@ -138,7 +138,7 @@ class Deadlines:
                 for pk in keys:
                     fire(ledger, pk, now, until, self.postponed.passed(pk, until))
                 ledger.commit()
-        except Exception as error:
+        except Exception as error:  # `blame` says whose it is
             if blame(error) is not Blame.MESSAGE:
                 raise
             if len(keys) > 1:  # the others must not wait for the one that raises

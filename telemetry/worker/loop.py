@@ -95,14 +95,14 @@ class Worker:
             return
         try:
             self.messages.fetch(BLOCK_MS if wait else None)
-        except Exception as error:
+        except Exception as error:  # as in `step`
             self._survive(error, time.monotonic())
 
     def close(self) -> None:
         """Give the partitions back."""
         try:
             self.partitions.release()
-        except Exception as error:
+        except Exception as error:  # it ends all the same, and its leases with it
             log.warning("partitions not released: %s", error)
         self.streams.close()
 
@@ -110,7 +110,7 @@ class Worker:
         """One round: says whether it found work. `now` is UTC, `tick` monotonic (s). Survives every outage."""
         try:
             found = self._work(now, tick)
-        except Exception as error:
+        except Exception as error:  # whatever it is, the next round may do: `_survive` says it and rests
             self._survive(error, tick)
             if isinstance(error, RedisError):
                 self._stops(now, tick)
@@ -236,6 +236,6 @@ class Worker:
         """The durable Redis is away. What is asked of robots for safety goes on without it."""
         try:
             self.deadlines.stops(now, tick, self.fences, self._settled_from)
-        except Exception as error:
+        except Exception as error:  # it is within the handling of another failure
             log.warning("stops wait: %s", error)
             reconnect()

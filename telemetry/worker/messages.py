@@ -100,7 +100,7 @@ class Messages:
         began = time.perf_counter()
         try:
             answered = batch.apply(p, self._partitions.fences[p], entries, now=now, hook=self.hook, redelivered=again)
-        except Exception as error:
+        except Exception as error:  # `blame` says whose it is
             fault = self._blame(error, entries)
             if fault in (Blame.OUTAGE, Blame.LOST):
                 raise

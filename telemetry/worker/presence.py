@@ -106,7 +106,7 @@ class Sweep:
                 for pk, verdict in verdicts:
                     translate.presence(ledger, pk, verdict, last.get(pk), now)
                 ledger.commit()
-        except Exception as error:
+        except Exception as error:  # `blame` says whose it is
             if blame(error) is not Blame.MESSAGE:
                 raise
             if len(verdicts) > 1:

@@ -167,7 +167,7 @@ class Queue:
             if not done:
                 self._stand = None  # it was decided on rows that had moved on
             return done
-        except Exception as error:
+        except Exception as error:  # `blame` says whose it is
             fault = blame(error)
             if fault not in (Blame.MESSAGE, Blame.RACE):
                 raise

@@ -92,7 +92,7 @@ class Bench:
         """Carry out what the driver answers; returns it."""
         try:
             effects = list(call())
-        except Exception as error:
+        except Exception as error:  # a driver may raise anything
             raise self.failed(f"`{method}` raised {error!r}") from error
         if len(effects) > MOST:
             raise self.failed(f"`{method}` answered with {len(effects)} effects")
@@ -110,7 +110,7 @@ class Bench:
         heard = Heard(part=whose[1] if whose else "", payload=payload, at=self.now)
         try:
             effects = list(talk.hear(heard, self.wanted))
-        except Exception as error:
+        except Exception as error:  # a driver may raise anything
             raise self.failed(f"`hear` raised {error!r} at {payload[:200]!r}") from error
         for effect in effects:
             if not isinstance(effect, get_args(Effect)):

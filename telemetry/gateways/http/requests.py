@@ -68,7 +68,7 @@ async def robot_http(scope: Event, receive: Receive, send: Send) -> None:
         await _refuse(send, problem)
     except HungUp:
         return
-    except Exception:
+    except Exception:  # nobody above would answer
         log.exception("a robot's request failed")
         await _refuse(send, Problem(500, "Failed", "The site has an error. Send it again.", retry_after_s=5))
 
@@ -224,5 +224,5 @@ async def _put(
     try:
         await send({"type": "http.response.start", "status": status, "headers": about + (headers or [])})
         await send({"type": "http.response.body", "body": content})
-    except Exception as error:
+    except Exception as error:  # see above
         log.debug("a robot has hung up: %r", error)

@@ -113,7 +113,7 @@ def whose(drivers: Iterable[Driver], topic: str) -> Iterator[tuple[Driver, str, 
             if answer is not None:
                 address, part = answer
                 yield driver, _text(address), _text(part)
-        except Exception as error:
+        except Exception as error:  # a driver may raise anything
             _tell(f"the driver {driver.name} cannot say whose a topic is: {_shown(error)}")
 
 
@@ -125,7 +125,7 @@ def shows(filters: Iterable[str], topic: str) -> bool:
 def _asked(driver: Driver, ask: Callable[[Any], Iterable[Any]], about: Any, read: Callable[[Any], T]) -> list[T]:
     try:
         return [read(one) for one in everything(driver, ask, about)]
-    except Exception as error:
+    except Exception as error:  # a driver may raise anything
         _tell(f"a driver's answer cannot be used ({getattr(ask, '__qualname__', ask)}): {_shown(error)}")
         return []
 

@@ -22,7 +22,7 @@ async def beside(work: Callable[[], None], abandon: Callable[[], None]) -> None:
         error: BaseException | None = None
         try:
             work()
-        except Exception as raised:
+        except Exception as raised:  # raised again where it is waited for
             error = raised
         try:
             loop.call_soon_threadsafe(settle, error)

@@ -136,7 +136,7 @@ class Gateway:
                 told = True
             except Clash:
                 raise
-            except Exception:
+            except Exception:  # nobody else would look after it
                 log.exception("looking after the share of robots failed; it goes on")
 
     async def end(self) -> None:
@@ -207,7 +207,7 @@ class Gateway:
             try:
                 if talk.has_work:
                     talk.work()
-            except Exception:
+            except Exception:  # it costs this message, and no other robot
                 log.exception("a message of %s could not be heard", talk.robot.spec.id)
             if talk.has_work:
                 talk.queued = True
@@ -283,7 +283,7 @@ class Gateway:
                 continue
             try:
                 talk = Talk(robots[id], self.links, self.broker, self.ready, self._crowd, self._ours)
-            except Exception:
+            except Exception:  # a driver may raise anything
                 log.exception("the driver %s fails: %s is not served", robots[id].driver.name, id)
                 continue
             talk.wanted = want.get(id, Wanted())

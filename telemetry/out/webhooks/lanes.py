@@ -57,7 +57,7 @@ class Lanes:
                 pass
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [_LOCK, pk])
-        except Exception as error:
+        except Exception as error:  # a thread that ends: what waits is due again, and tried by another
             log.warning("webhook %d rests: %s", pk, error)
         finally:
             lane.close()
