@@ -17,7 +17,7 @@ from missions import actions
 from missions.models import Mission, Template
 from missions.templates import save_template
 from telemetry.out.models import Sending, Webhook
-from telemetry.out.webhooks import create_webhook
+from telemetry.out.webhooks.actions import create_webhook
 from tests.actors import SYSTEM
 from tests.missions.test_at_the_same_time import together
 
@@ -108,7 +108,7 @@ def test_a_secret_that_is_renewed_by_two_clicks_is_the_one_that_is_shown(admin):
 
 @pytest.mark.django_db(transaction=True)
 def test_two_tests_at_once_send_one(supervisor):
-    from telemetry.out.webhooks import send_test
+    from telemetry.out.webhooks.actions import send_test
 
     hook = create_webhook(name="MES", url=WEBHOOK["url"], site=None, kinds=["mission.*"], by=SYSTEM)
     results = together(*[lambda: send_test(hook.pk)] * 4)
