@@ -90,6 +90,7 @@ export function startOrder() {
       event.preventDefault();
       find.focus();
     }
+    if (event.key === 'Enter' && event.target === find) robots().querySelector('.card:not([hidden])')?.focus();
     if (event.key === 'Escape' && event.target === find) {
       find.value = '';
       find.dispatchEvent(new Event('input'));

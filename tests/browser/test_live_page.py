@@ -137,13 +137,16 @@ def test_typed_text_focus_and_selection_survive_pushes(fleet, robot, other_robot
     assert fleet.evaluate("document.activeElement.id") == "stop-RB-002"
 
 
-def test_a_search_that_finds_nothing_says_so(fleet, robot):
+def test_a_search_that_finds_nothing_says_so_and_enter_leads_to_what_it_finds(fleet, robot):
     nothing = fleet.get_by_text("No robot fits")
     assert not nothing.is_visible()
     fleet.locator("#find").fill("zzz")
     nothing.wait_for()
     fleet.keyboard.press("Escape")
     nothing.wait_for(state="hidden")
+    fleet.locator("#find").fill("RB-001")
+    fleet.keyboard.press("Enter")  # with the keyboard alone: to what was found, where its keys work
+    assert fleet.evaluate("document.activeElement.id") == "robot-RB-001"
 
 
 def test_stop_is_one_click_and_release_asks_first(fleet, robot):
