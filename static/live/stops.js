@@ -39,7 +39,8 @@ function stateOf(id) {
   const news = stop && (stop !== 'stands' || shown.seen[id] || at >= shown.at - SKEW_MS);
   if (news) shown.seen[id] = true;
   if (news && stop !== 'asked') return [stop, at];
-  return [serverNow() - at > LATE_MS ? 'late' : 'asking', at];
+  const asked = news ? at : new Date(shown.at);
+  return [serverNow() - asked > LATE_MS ? 'late' : 'asking', asked];
 }
 
 function put(element, text) {

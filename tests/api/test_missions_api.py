@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth.models import Group, Permission
 from django.db import connection
 from django.utils import timezone
 
@@ -14,9 +15,10 @@ from fleet.history import by_user
 from fleet.models import ApiRequest, Event
 from fleet.robots.actions import enrol_robot
 from missions import actions, drawing_up
+from missions.facts import Accepted, Paused
 from missions.models import Mission
 from telemetry.api.following import Followers, followers
-from tests.actors import STEPS, SYSTEM
+from tests.actors import STEPS, SYSTEM, tell
 
 DRIVE = [{"command": "navigate", "params": {"place": "Dock A"}}]
 
@@ -276,6 +278,24 @@ def test_what_cannot_be_done_is_a_conflict_in_words(program, mission):
 def test_run_is_refused_when_somebody_was_faster(program, mission):
     answer = program("POST", f"/missions/{mission.pk}/run", {"version": mission.version - 1})
     assert (answer.status_code, Mission.objects.get(pk=mission.pk).dispatched_at) == (409, None)
+
+
+def test_resume_is_refused_to_who_saw_an_older_mission(program, dispatched):
+    tell(dispatched, Accepted(1), Paused(1, 1, 5))
+    version = Mission.objects.get(pk=dispatched.pk).version
+    told = [
+        program("POST", f"/missions/{dispatched.pk}/resume", {"version": v}).status_code for v in (version - 1, version)
+    ]
+    assert told == [409, 200]
+
+
+def test_to_run_what_is_drawn_up_needs_the_right_to_run(program, mission, order):
+    actions.cancel_mission(mission.pk, by=SYSTEM)
+    Group.objects.get(name="supervisor").permissions.remove(Permission.objects.get(codename="dispatch_mission"))
+    for path, body in (("/missions", order), (f"/missions/{mission.pk}/rerun", {})):
+        assert program("POST", path, {**body, "run": True}).status_code == 403
+        assert program("POST", path, {**body, "run": False}).status_code == 201
+    assert not Mission.objects.filter(queued_at__isnull=False).exists()
 
 
 def test_rerun_makes_a_new_one_that_knows_its_origin(program, mission):

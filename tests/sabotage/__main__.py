@@ -1,4 +1,4 @@
-"""`python -m tests.sabotage [word …]`: each defect in a copy of the tree; its test must turn red by its own assertion.
+"""`python -m tests.sabotage [word …]`: each defect in a copy of the tree; its test must turn red by an assertion.
 
 The untouched copy stays green. Words choose defects whose names contain one of them. Exit code 1 if a defect passes, or
 if it cannot be made because the code has changed: then tests/sabotage/defects.py has to follow.
@@ -93,9 +93,8 @@ def verdict(lane: Lane, base: Path, defect: Defect) -> str:
         shutil.rmtree(tree)
     if state == "passed":
         return f"nobody noticed: {defect.test} passes"
-    own = OWN.findall(text)
-    if state == "error" or not own or own[-1][0] != defect.test.partition("::")[0]:
-        return f"{defect.test} did not turn red by its own assertion:\n{text[-1500:]}"
+    if state == "error" or not OWN.findall(text):  # also one of what tests share: a stage that looks after each word
+        return f"{defect.test} did not turn red by an assertion of the tests:\n{text[-1500:]}"
     return ""
 
 
