@@ -31,7 +31,7 @@ ANA = Origin("user", "1", "Ana")
 
 
 @pytest.fixture
-def make(db, tmp_path: Path, settings):
+def make(db, streams, tmp_path: Path, settings):
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # quick
 
     def make(count: int) -> list[dict]:
