@@ -10,7 +10,8 @@ from django.utils import timezone
 from fleet.brands.actions import create_brand, edit_brand
 from fleet.ports import live
 from fleet.ports.live import Facts
-from fleet.robots.actions import edit_robot, enrol_robot, retire_robot
+from fleet.robots.actions import edit_robot, enrol_robot, tell
+from fleet.robots.facts import Retire
 from fleet.robots.stopping import stop_robot
 from missions import actions
 from missions.models import OPEN, Mission
@@ -96,7 +97,7 @@ def test_every_reason_is_the_same_sentence(batteries, site, brand, robot, other_
     retire = Mission.objects.filter(robot="RB-22", dispatched_at__isnull=False)
     for mission in retire:
         actions.cancel_mission(mission.pk, by=SYSTEM)
-    retire_robot("RB-22", by=SYSTEM)
+    tell("RB-22", Retire(), by=SYSTEM)  # rows of before this was refused while missions wait
     weak = create_brand("Weak", capabilities=["navigate"], by=SYSTEM)
     edit_robot("RB-21", name="Weak", site=site, brand=weak, by=SYSTEM)
     draw_up(site, title="Draft", robot="RB-002")
