@@ -255,6 +255,8 @@ def test_a_robot_whose_row_is_held_keeps_no_other_waiting(site, brand, monkeypat
     known = [f"RB-{n:03}" for n in range(1, 6)]
     for pk in known:
         actions.enrol_robot(id=pk, name=pk, site=site, brand=brand, by=SYSTEM)
+    release = uuid.uuid4()  # on its way still: it must not come after the stop
+    Command.objects.create(id=release, robot_id="RB-002", kind="robot.release", body="{}", created_at=START)
     held, free = threading.Event(), threading.Event()
     order = []
     send = holding.send_stop
@@ -276,7 +278,8 @@ def test_a_robot_whose_row_is_held_keeps_no_other_waiting(site, brand, monkeypat
         assert (robots, order) == (["RB-002"], [pk for pk in known if pk != "RB-002"])
         ahead(robots, *more)
         assert not Hold.objects.filter(robot="RB-002").exists()
-        [stop] = Command.objects.filter(robot="RB-002")
+        assert Command.objects.get(pk=release).state == "withdrawn"
+        [stop] = Command.objects.filter(robot="RB-002").exclude(pk=release)
         assert (stop.kind, stop.state, json.loads(stop.asker)["actor_name"]) == ("robot.stop", "open", "test")
         free.set()
 

@@ -318,5 +318,13 @@ def test_start_up_check_names_a_missing_trigger(damage, said):
     assert any(said in text and "manage.py migrate" in text for text in triggers.problems())
 
 
+@pytest.mark.tampers
+def test_start_up_check_names_a_trigger_that_a_session_of_a_replica_would_pass(db):
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE fleet_event ENABLE TRIGGER drover_event_update")  # and not ENABLE ALWAYS
+    [text] = triggers.problems()
+    assert text.startswith("trigger drover_event_update on fleet_event is not enabled")
+
+
 def test_aggregates_are_registered():
     assert {"robot", "mission", "person"} <= set(AGGREGATES)
