@@ -46,6 +46,11 @@ function halt(event) {
   event.stopImmediatePropagation();
 }
 
+function mark(form) {
+  form.dataset.sent = "1";
+  setTimeout(() => delete form.dataset.sent, SENT_MS);
+}
+
 document.addEventListener(
   "submit",
   async (event) => {
@@ -56,21 +61,24 @@ document.addEventListener(
     delete form.dataset.asked;
     if (asked || isUrgent(form, submitter)) return;
     if (form.dataset.sent) return halt(event);
-    form.dataset.sent = "1";
-    setTimeout(() => delete form.dataset.sent, SENT_MS);
     if (performance.now() - opened < OLD_MS || ![...form.elements].some(wasTyped)) return;
     halt(event);
+    mark(form);
     const why = await whyNot();
+    delete form.dataset.sent;
     renew(form);
-    if (why) {
-      delete form.dataset.sent;
-      return say(submitter ?? form.querySelector("button, [type=submit]"), why);
-    }
+    if (why) return say(submitter ?? form.querySelector("button, [type=submit]"), why);
     form.dataset.asked = "1";
     form.requestSubmit(submitter);
   },
   true,
 );
+
+// last of all: what somebody else has held back, because a field is wrong, was not sent
+window.addEventListener("submit", (event) => {
+  const { target: form, submitter } = event;
+  if (!event.defaultPrevented && form.method === "post" && !isUrgent(form, submitter)) mark(form);
+});
 
 window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;

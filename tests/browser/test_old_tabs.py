@@ -93,7 +93,7 @@ def test_cancel_with_a_reason_asks_nothing_first(sign_in, supervisor, mission, w
 
 TWICE = """(selector) => {
   let went = 0;
-  document.addEventListener("submit", (event) => { went += 1; event.preventDefault(); });
+  window.addEventListener("submit", (event) => { went += 1; event.preventDefault(); });  // after everybody else
   for (const n of [1, 2]) document.querySelector(selector).click();
   return went;
 }"""

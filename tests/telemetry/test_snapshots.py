@@ -195,16 +195,17 @@ def test_of_a_lossy_message_only_live_facts_are_kept():
 
 async def test_what_was_noted_before_the_clock_was_put_back_outranks_nothing_that_follows(client):
     """A robot that had not answered an hour "ahead" would be offline for an hour, whatever it says; a silent one online."""
-    ahead = T0 + timedelta(hours=1)
+    now = datetime.now(UTC).replace(microsecond=0)  # witnesses of yesterday are forgotten
+    ahead = now + timedelta(hours=1)
     await snapshots.write(
-        client, [], {"RB-001": ahead, "RB-002": T0}, {"gone": {"RB-001": ahead}, "unanswered": {"RB-001": ahead}}
+        client, [], {"RB-001": ahead, "RB-002": now}, {"gone": {"RB-001": ahead}, "unanswered": {"RB-001": ahead}}
     )
     await client.set("born", snapshots.milliseconds(ahead))
-    snapshots.put_back(T0 + timedelta(seconds=9))
+    snapshots.put_back(now + timedelta(seconds=9))
     heard = snapshots.last_received(["RB-001", "RB-002"])
-    assert int(await client.get("born")) == snapshots.milliseconds(T0 + timedelta(seconds=9))
-    assert heard.at == {"RB-001": T0 + timedelta(seconds=9), "RB-002": T0}
-    assert heard.gone == heard.unanswered == {"RB-001": T0 + timedelta(seconds=9)}
+    assert int(await client.get("born")) == snapshots.milliseconds(now + timedelta(seconds=9))
+    assert heard.at == {"RB-001": now + timedelta(seconds=9), "RB-002": now}
+    assert heard.gone == heard.unanswered == {"RB-001": now + timedelta(seconds=9)}
 
 
 async def test_nine_thousand_robots_of_one_worker_are_asked_about(client):
