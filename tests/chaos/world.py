@@ -49,7 +49,11 @@ class Child:
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        """Until it is ready. One that ends at once (a former self is still letting go) is started again."""
+        """Until it is ready. One that ends at once (a former self is still letting go) is started again.
+
+        One that runs and was frozen meanwhile goes on: frozen it would never be ready.
+        """
+        self.thaw()
         ends = time.monotonic() + READY_S
         while True:
             if not self.runs:
