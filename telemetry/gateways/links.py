@@ -1,11 +1,12 @@
 """The robots' links that this process owns, and the one task that keeps them: commands, replacement, revocation.
 
-PostgreSQL is asked once a second for all links together, and at once for those that a hint on the live Redis names;
-without that Redis commands come within the second.
+PostgreSQL is asked about each link once a second, a hundred together, and at once about those that a hint on the live Redis
+names; without that Redis commands come within the second.
 """
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import time
@@ -42,6 +43,7 @@ from telemetry.uncut import uncut
 
 log = logging.getLogger(__name__)
 LOOK_S = 1.0
+TOGETHER = 100  # links that one look is about: the messages of all robots wait while it lasts
 GATEWAY = f"{socket.gethostname()}:{os.getpid()}"[:80]
 
 
@@ -156,7 +158,7 @@ class Links:
             self._wake.set()
 
     async def _run(self) -> None:
-        next_look = self.clock()
+        next_look, pause, left = self.clock(), LOOK_S, list[str]()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, next_look - self.clock())):
@@ -164,8 +166,12 @@ class Links:
             self._wake.clear()
             hinted, self._hinted = self._hinted, set()
             if self.clock() >= next_look:
-                next_look = self.clock() + LOOK_S
-                hinted = self.everybody()
+                if not left:
+                    left = list(self.everybody())
+                    pause = LOOK_S / max(1, math.ceil(len(left) / TOGETHER))
+                next_look = self.clock() + pause
+                hinted |= set(left[:TOGETHER])
+                left = left[TOGETHER:]
             try:
                 await self.step(hinted)
             except Exception:  # nobody else would look after them

@@ -284,6 +284,22 @@ async def test_a_hint_brings_a_command_at_once(token, ask, settings, monkeypatch
         assert (await robot.hear())["type"] == "robot.stop"
 
 
+async def test_a_look_is_about_some_links_and_within_its_time_about_all(monkeypatch):
+    """A thousand in one go, and everybody's messages would wait for it."""
+    robots, looks = {f"RB-{n:03}" for n in range(250)}, asyncio.Queue[set[str]]()
+    monkeypatch.setattr(links, "LOOK_S", 0.03)
+    monkeypatch.setattr(Links, "everybody", lambda self: robots)
+    monkeypatch.setattr(Links, "step", lambda self, some: looks.put(set(some)))
+    here = Links.enter()
+    try:
+        for _ in range(2):
+            parts = [await looks.get() for _ in range(3)]
+            assert [len(part) for part in parts] == [100, 100, 50]
+            assert set[str]().union(*parts) == robots
+    finally:
+        await here.leave()
+
+
 async def test_without_the_live_redis_a_stop_reaches_the_robot_all_the_same(token, ask, settings):
     settings.LIVE_REDIS_URL = "redis://127.0.0.1:1/0"
     async with Wire(token) as robot:
