@@ -28,6 +28,7 @@ async def old_broker():
     await old.shutdown()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # amqtt leaves open what it has refused
 async def test_an_old_broker_is_spoken_to_as_it_speaks(old_broker, monkeypatch):
     monkeypatch.setattr(rests, "BACKOFF_S", (0.01,))
     monkeypatch.setattr(dialling, "CONNECT_S", 2.0)
