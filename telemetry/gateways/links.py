@@ -199,7 +199,7 @@ class Links:
         return await self.rows.ask(look, asked) if asked else []
 
     async def _attend(self, link: Link, row: Seen) -> None:
-        if self._by_robot.get(link.robot) is not link or link.session != row.session:
+        if self._by_robot.get(link.robot) is not link:
             return
         if row.refused or row.replaced or row.sent_back:
             self.remove(link)

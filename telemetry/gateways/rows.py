@@ -121,7 +121,6 @@ class Seen(NamedTuple):
     """What the database says about one link. Commands in sending order; each is marked as sent already."""
 
     robot: str
-    session: int
     replaced: bool
     refused: bool
     sent_back: bool
@@ -174,7 +173,7 @@ WITH asked AS (
     (s."order" IS NULL OR t."order" < s."order") AND (s.held IS NULL OR t."order" < s.held OR t.kind LIKE 'robot.%%')
   )
 )
-SELECT robot, session, replaced, refused, sent_back,
+SELECT robot, replaced, refused, sent_back,
   (SELECT jsonb_object_agg(w.session, w.applied_seq) FROM telemetry_watermark w
    WHERE w.robot_id = asked.robot AND w.session = ANY(asked.sessions))::text,
   (SELECT array_agg(ARRAY[id::text, kind, body] ORDER BY "order") FROM open WHERE robot_id = asked.robot AND NOT replaced)
@@ -191,7 +190,7 @@ def look(links: Iterable[Asked]) -> list[Seen]:
         asked = _encode([link._asdict() for link in links]).decode()
         cursor.execute(_LOOK, {"asked": asked, "urgent": list(URGENT)})
         return [
-            Seen(robot, session, replaced, refused, sent_back, _watermarks(applied) if applied else {},
+            Seen(robot, replaced, refused, sent_back, _watermarks(applied) if applied else {},
                  [OpenCommand(UUID(id), kind, body) for id, kind, body in commands or ()])
-            for robot, session, replaced, refused, sent_back, applied, commands in cursor.fetchall()
+            for robot, replaced, refused, sent_back, applied, commands in cursor.fetchall()
         ]  # fmt: skip
