@@ -108,6 +108,16 @@ def test_two_writers_of_one_version_are_not_both_right(robot):
     assert Robot.objects.get(pk="RB-001").name == "A"
 
 
+def test_a_row_that_is_read_for_a_change_is_locked(robot):
+    def locked_by() -> int:
+        return Robot.objects.extra(select={"holder": "xmax::text::bigint"}).values_list("holder", flat=True).get()
+
+    before = locked_by()
+    with transaction.atomic():  # a savepoint locks under a number of its own
+        load(AGGREGATES["robot"], ["RB-001"])
+        assert locked_by() != before
+
+
 def test_a_row_that_moved_on_is_a_conflict(robot):
     with transaction.atomic():
         change = load(AGGREGATES["robot"], ["RB-001"])["RB-001"]

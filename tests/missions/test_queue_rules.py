@@ -12,10 +12,12 @@ from fleet.history import AGGREGATES, Change
 from fleet.models import Hold, Robot
 from missions.facts import DependencyFailed, Queue
 from missions.ledger import Ledger
-from missions.queue import choosing
+from missions.models import Mission
+from missions.queue import because, choosing
 from missions.queue.choosing import AT_ONCE, NAMED, choose, order, plan
 from missions.queue.dispatching import locked
 from missions.queue.reasons import MissionFacts, RobotFacts, Robots, obstacle, robot_obstacle, why
+from missions.queue.standing import Standing
 from missions.timings import WAITS_LONG_S, WAITS_MOST_S
 from tests.missions.machine import Machine
 
@@ -271,6 +273,32 @@ def test_what_the_locked_row_of_a_robot_says_counts_and_not_what_was_known_befor
     stopped = Hold(kind="stopped", by="Ana", why="spill")
     held = locked(ELLA, Change(AGGREGATES["robot"], robot, {"holds": {2: stopped}}), Ledger(NOW, {}, {}, {}))
     assert held.held == "Stopped by Ana: spill"
+
+
+def test_only_robots_in_service_at_its_site_are_candidates():
+    """One that is retired is known all the same, where another mission names it."""
+    known = {r.id: r for r in (ELLA, replace(ELLA, id="RB-002", retired=True), replace(ELLA, id="RB-003", site_id=2))}
+    standing = Standing({}, known)
+    assert [r.id for r in standing.candidates(replace(GO, robot=None))] == ["RB-001"]
+    assert list(standing.candidates(GO)) == []
+
+
+def test_the_cause_of_a_dispatch_is_what_came_last():
+    def ago(minutes):
+        return NOW - timedelta(minutes=minutes)
+
+    mission, robot, done, first = Mission(queued_at=ago(9)), Robot(pk="RB-001", presence="online"), uuid4(), uuid4()
+
+    def cause(ended=None, released=None, after=None):
+        had = {"RB-001": because._Robot(done, ended, released)}
+        return because.Before(had, {mission.pk: (first, after)} if after else {}).cause(mission, robot)
+
+    assert cause() == cause(ended=ago(10), released=ago(10)) == "queue:asked to run"
+    assert cause(ended=ago(5), released=ago(6)) == f"queue:RB-001 free after mission:{done}"
+    assert cause(ended=ago(5), released=ago(4)) == "queue:RB-001 released"
+    assert cause(ended=ago(5), after=ago(3)) == f"queue:after mission:{first}"
+    robot.presence_since = ago(2)
+    assert cause(ended=ago(5), after=ago(3)) == "queue:RB-001 online"
 
 
 def _text(reason) -> str | None:

@@ -162,6 +162,14 @@ def test_however_often_it_is_looked_at_the_horizon_waits_for_whoever_writes(miss
     assert horizon.look() == _newest()
 
 
+def test_whoever_begins_to_write_while_it_looks_is_waited_for(db, monkeypatch):
+    """Between its two questions event 6 is given out, to somebody who is not done with it."""
+    moments = iter([(5, set()), (6, {"writer"})])
+    monkeypatch.setattr("telemetry.out.horizon._newest", lambda cursor: next(moments)[0])
+    monkeypatch.setattr("telemetry.out.horizon._writers", lambda cursor: next(moments)[1])
+    assert Horizon().look() < 6
+
+
 def _newest() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT last_value FROM fleet_event_id_seq")

@@ -57,6 +57,9 @@ async def test_hello_and_events_of_the_session_before_may_come_in_one_request(po
     reply = await post.post(hello, old)
     assert reply.verdicts == ["welcome", "stored"]
     assert stored(streams) == [old]
+    link = Callers.here()._callers["RB-001"].link
+    assert old["session"] in link.sessions, "it waits to hear how far that session is applied"
+    assert old["session"] != link.session
 
 
 BAD = [
