@@ -76,6 +76,7 @@ class EventAdmin(ReadOnlyAdmin):
         context = {
             **self.admin_site.each_context(request), "opts": self.opts, "title": "Audit", "form": question,
             "asked": any(value for name, value in request.GET.items() if name != "older"), **self._page(request, question),
+            "presets": audit.presets(request.GET),
             "exports": [(kind, reverse("admin:fleet_event_export", kwargs={"kind": kind})) for kind in FORMATS],
         }  # fmt: skip
         return TemplateResponse(request, "admin/drover/audit.html", context)

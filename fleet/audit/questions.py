@@ -15,6 +15,7 @@ from django import forms
 from django.contrib.auth.models import User
 from django.db.models import CharField, F, Q, QuerySet, Value
 from django.db.models.functions import Cast, Concat
+from django.http import QueryDict
 from django.utils import timezone
 
 from fleet.audit import words
@@ -39,6 +40,30 @@ PERIODS = (
     ("", "any time"), ("today", "today"), ("yesterday", "yesterday"), ("7days", "the last 7 days"),
     ("between", "from – to"),
 )  # fmt: skip
+
+WHEN, WHAT = ("period", "start", "end"), ("by", "what", "reason")
+PRESETS: tuple[tuple[str, dict[str, str]], ...] = (  # what is asked for daily
+    *((label, {"period": value}) for value, label in PERIODS if value not in ("", "between")),
+    ("aborted yesterday", {"period": "yesterday", "reason": ANY}),
+    ("by people today", {"by": "user", "period": "today"}),
+    ("people and access", {"what": "person."}),
+    ("stops and holds", {"what": "robot.hold_opened"}),
+)
+
+
+def presets(asked: QueryDict) -> list[tuple[str, str]]:
+    """Each with its address: it answers anew when or what, and keeps whatever else was asked, such as the robot."""
+    found = []
+    for label, answers in PRESETS:
+        address = asked.copy()
+        anew = [name for names in (WHEN, WHAT) if any(name in answers for name in names) for name in names]
+        for name in ("older", *anew):
+            address.pop(name, None)
+        for name in [name for name, values in address.lists() if not any(values)]:
+            del address[name]
+        address.update(answers)
+        found.append((label, address.urlencode()))
+    return found
 
 
 def kind_in_words(name: str) -> str:

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 from django.db import connection, transaction
+from django.http import QueryDict
 from django.urls import reverse
 from django.utils import timezone
 
@@ -128,6 +129,18 @@ def test_the_days_of_the_presets():
     assert audit.bounds({"period": "today"}, now) == (day, None)
     assert audit.bounds({"period": "yesterday"}, now) == (day - timedelta(days=1), day)
     assert audit.bounds({"period": "7days"}, now) == (day - timedelta(days=6), None)
+
+
+def test_a_preset_keeps_what_else_was_asked(auditor):
+    """When or what is answered anew; the robot, the site and the words stay. A page further on begins at the newest."""
+    asked = QueryDict("robot=RB-001&site=1&what=person.&reason=&period=between&start=2026-01-01T00:00:00&older=1-1")
+    kept = {"robot": "RB-001", "site": "1"}
+    found = {words: QueryDict(address).dict() for words, address in audit.presets(asked)}
+    assert found["yesterday"] == {**kept, "what": "person.", "period": "yesterday"}
+    assert found["aborted yesterday"] == {**kept, "period": "yesterday", "reason": "any"}
+    between = {"period": "between", "start": "2026-01-01T00:00:00"}
+    assert found["stops and holds"] == {**kept, "what": "robot.hold_opened", **between}
+    assert len(found) == 7
 
 
 def test_every_kind_has_words():
