@@ -33,8 +33,20 @@ OUT_OF_DATE = "This page is out of date: look at it again, then repeat."
 FEW = 8  # values of a filter that are read at a glance
 
 
+NONE_OF_THEM = {"site": "every site", "robot": "no robot"}  # what a row without one belongs to, as the lists say it
+
+
 class SeenFilter(admin.RelatedFieldListFilter):
     """A filter by a related row offers those that the user may see."""
+
+    def __init__(self, field: Any, request: HttpRequest, *args: Any, **more: Any) -> None:
+        super().__init__(field, request, *args, **more)
+        self.empty_value_display = NONE_OF_THEM.get(field.name, self.empty_value_display)
+        self.sees_those_without = field.name != "site" or access.sites_of(request.user) is access.EVERY_SITE
+
+    @property
+    def include_empty_choice(self) -> bool:
+        return bool(super().include_empty_choice) and self.sees_those_without
 
     def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
         seen = access.at_sites(request.user, field.related_model._default_manager.all())

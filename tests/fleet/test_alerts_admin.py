@@ -1,5 +1,6 @@
 """Alerts in admin: found, acknowledged, cleared and silenced there; the start page says what is open."""
 
+import re
 import uuid
 from datetime import timedelta
 
@@ -17,7 +18,7 @@ from telemetry.models import Partition
 from telemetry.partitions import Partitions
 from telemetry.stream import Entry, partition_of
 from telemetry.worker import batch
-from tests.actors import START, SYSTEM
+from tests.actors import START, SYSTEM, user
 
 pytestmark = pytest.mark.django_db
 LIST = "/admin/fleet/alert/"
@@ -86,6 +87,13 @@ def test_an_admin_silences_a_robot_and_hears_it_again(fault, admin_person, super
     client.force_login(admin_person)
     client.post(f"/admin/fleet/silence/{silence.pk}/end/")
     assert listed(client) == [fault.cause]
+
+
+def test_the_filter_by_site_says_every_site_to_those_who_have_it(fault, supervisor, other_site, client):
+    for person, offered in ((user("Eva", "supervisor"), True), (supervisor, False)):
+        client.force_login(person)
+        html = client.get(LIST, {"state": "all"}).content.decode()
+        assert bool(re.search(r'site__isnull=True[^"]*"[^>]*>\s*every site<', html)) is offered
 
 
 def test_nobody_adds_an_alert_by_hand(fault, admin_person, client):
