@@ -13,12 +13,16 @@ CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 
 
 class Cause(NamedTuple):
-    """`page`: of docs/trouble. `part`: what `/readyz` then misses; empty when the site still does its work."""
+    """`page`: of docs/trouble. `part`: what `/readyz` then misses; empty when the site still does its work.
+
+    `seen_as`: what `/readyz` misses by a look of its own: while it does, the cause says nothing more.
+    """
 
     severity: Severity
     text: str
     page: str
     part: str = ""
+    seen_as: str = ""
 
 
 _ROBOTS_KEEP = "nothing that robots say is applied, they keep it"
@@ -42,7 +46,7 @@ CAUSES: dict[str, Cause] = {
     ),
     "redis_down": Cause(
         CRITICAL, "The durable Redis does not answer: robots keep what they say until it is back. Start it{hint}",
-        "redis-is-full.md",
+        "redis-is-full.md", seen_as="durable redis",
     ),
     "redis_full": Cause(
         CRITICAL, "The durable Redis is {percent} full ({used} of {limit}): near its limit robots are asked to wait. "
@@ -58,14 +62,14 @@ CAUSES: dict[str, Cause] = {
     ),
     "live_redis_down": Cause(
         WARNING, "The live Redis does not answer: pages follow the database, positions and batteries are old. Start it",
-        "redis-is-full.md",
+        "redis-is-full.md", seen_as="live redis",
     ),
     "backlog": Cause(
         WARNING, "What robots said waits to be applied: {partitions}. {why}", "stream-backs-up.md",
     ),
     "worker_missing": Cause(
         CRITICAL, "No worker works on partitions {partitions}: what their robots say is not applied. Start `manage.py worker`",
-        "stream-backs-up.md",
+        "stream-backs-up.md", seen_as="worker",
     ),
     "broker_down": Cause(
         CRITICAL, "The gateway {gateway} hears no robot over MQTT: {why}. Robots go on by themselves, and their links are unknown. "

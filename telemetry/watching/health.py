@@ -59,12 +59,19 @@ def state() -> tuple[dict[str, str], dict[str, str]]:
             lacking[part] = text
     if "database" in lacking and "worker" in lacking:  # a worker says in the database that it works
         lacking["worker"] = "unknown: see database"
-    return lacking, {cause: text for cause, text in notes.items() if not _part(cause)}
+    return lacking, {
+        cause: text for cause, text in notes.items() if not _part(cause) and _seen_as(cause) not in lacking
+    }
 
 
 def _part(cause: str) -> str:
     known = CAUSES.get(cause.partition(":")[0])
     return known.part if known else ""
+
+
+def _seen_as(cause: str) -> str:
+    known = CAUSES.get(cause.partition(":")[0])
+    return known.seen_as if known else ""
 
 
 _under_way: dict[str, Future[Any]] = {}

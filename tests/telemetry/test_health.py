@@ -80,6 +80,20 @@ def test_readyz_names_the_redis_that_is_down(client, monkeypatch, name):
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("part", "cause"),
+    [("durable redis", "redis_down"), ("live redis", "live_redis_down"), ("worker", "worker_missing")],
+)
+def test_what_is_missing_is_said_once(monkeypatch, part, cause):
+    """A worker notes it as well. Noted of what this process reaches, it stays a warning."""
+    monkeypatch.setattr(health.notices, "read", lambda: {cause: "noted", "clock": "noted"})
+    for why, warnings in (("away", {"clock"}), ("", {cause, "clock"})):
+        monkeypatch.setattr(health, "CHECKS", {part: lambda why=why: why})
+        lacking, told = health.state()
+        assert (lacking, set(told)) == ({part: why} if why else {}, warnings)
+
+
+@pytest.mark.django_db
 @pytest.mark.tampers
 def test_readyz_names_a_missing_trigger(client):
     worker_alive()
