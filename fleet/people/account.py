@@ -1,5 +1,6 @@
 """A person's own page: where they are signed in, and their password."""
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_required
@@ -15,13 +16,15 @@ from fleet.history import by_user
 from fleet.people import actions as people
 from fleet.people import sessions
 
+SENDING = {"csrf_cookie": settings.CSRF_COOKIE_NAME}  # what static/live/sending.js asks of a page
+
 
 @require_safe
 @never_cache
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
     rows = sessions.in_words(request.user, request.session.session_key, timezone.now())  # type: ignore[arg-type]
-    return render(request, "account/page.html", {"sessions": rows, "others": len(rows) > 1})
+    return render(request, "account/page.html", {"sessions": rows, "others": len(rows) > 1, **SENDING})
 
 
 @require_POST
@@ -55,7 +58,7 @@ def password(request: HttpRequest) -> HttpResponse:
         update_session_auth_hash(request, request.user)  # this one goes on
         messages.success(request, "Your password is changed. Every other session of yours is over.")
         return redirect("account")
-    return render(request, "account/password.html", {"form": form})
+    return render(request, "account/password.html", {"form": form, **SENDING})
 
 
 def _others(request: HttpRequest) -> int:

@@ -71,10 +71,13 @@ def test_an_admin_sees_and_ends_sessions_of_people_they_manage(supervisor, admin
     assert not is_in(person) and is_in(admin)
 
 
-def test_a_new_password_ends_the_other_sessions_and_keeps_this_one(supervisor):
+def test_a_new_password_ends_the_other_sessions_and_keeps_this_one(supervisor, settings):
     desk, phone = signed_in(supervisor), signed_in(supervisor, PHONE)
     new = {"old_password": PASSWORD, "new_password1": "another horse battery", "new_password2": "another horse battery"}
-    assert "between" not in desk.get("/account/password/").content.decode()
+    page = desk.get("/account/password/").content.decode()
+    assert "between" not in page
+    assert "live/sending" in page, "a second click would come to a session that is over"
+    assert f'data-cookie="{settings.CSRF_COOKIE_NAME}"' in page
     assert desk.post("/account/password/", {**new, "old_password": "wrong"}).status_code == 200
     assert is_in(phone)
     assert desk.post("/account/password/", new).status_code == 302
