@@ -68,11 +68,14 @@ BRANDS: dict[str, tuple[list[str], dict[str, int]]] = {
     ),
 }
 FOREIGN_BRAND = "Virtual AGV"
+STAYS = "runs until a later start can retire it"
+STAYS_ALONE = "stays in service and nothing runs it (start with ROBOTS=vda once more, or cancel its mission)"
 
 
 def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str], foreign: int = 0) -> None:
     """Make what is missing, and exactly `count` simulated robots in service, with `foreign` more that others wrote.
 
+    Those of an earlier run that nobody asks for now are retired; a simulated one that has a mission ends it first.
     `passwords`: role → first password.
     """
     sites = [_site(name, places) for name, places in SITES.items()]
@@ -88,8 +91,14 @@ def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str], fore
             robots.append(_simulated(robot, tokens.get(robot_id, ""), index))
     strangers = [_foreign(f"VA-{n:03}", sites[n % len(sites)]) for n in range(1, foreign + 1)]
     kept = [*numbers, *(stranger["serial"] for stranger in strangers)]
-    for robot in Robot.objects.filter(id__regex=r"^(RB|VA)-\d{3,}$", retired_at=None).exclude(id__in=kept):
-        _retire_ours(robot)
+    for robot in (
+        Robot.objects.filter(id__regex=r"^(RB|VA)-\d{3,}$", retired_at=None).exclude(id__in=kept).order_by("pk")
+    ):
+        if refused := _retire_ours(robot):
+            number = robot.pk.removeprefix("RB-")
+            if simulated := number != robot.pk:
+                robots.append(_simulated(robot, tokens.get(robot.pk, ""), int(number) - 1) | {"leaves": True})
+            log.warning("%s %s: %s", robot.pk, STAYS if simulated else STAYS_ALONE, refused)
     write_private(file, json.dumps({"url": url, "robots": robots, "foreign": strangers}, indent=1))
 
 
@@ -152,13 +161,14 @@ def _in_service(robot_id: str) -> Robot | None:
     return robot
 
 
-def _retire_ours(robot: Robot) -> None:
-    """Take a robot out of service that has no process any more."""
+def _retire_ours(robot: Robot) -> str:
+    """Take a robot out of service that nobody asks for any more; why it has to stay, else empty."""
     if _last_actor(robot.pk, "robot.enrolled") == DEMO.actor_name:
         try:
             retire_robot(robot.pk, by=DEMO)
         except Refused as refused:
-            log.info("%s stays in service: %s", robot.pk, refused)
+            return str(refused)
+    return ""
 
 
 def _last_actor(robot_id: str, kind: str) -> str:
@@ -183,10 +193,13 @@ def _simulated(robot: Robot, token: str, index: int) -> dict[str, Any]:
 
 
 def names(file: Path) -> list[str]:
-    """Ids of all robots of the demo, as `make` noted them."""
+    """Ids of the demo's robots that are to have missions, as `make` noted them."""
     try:
         noted = json.loads(file.read_text())
-        return [*(robot["id"] for robot in noted["robots"]), *(r["serial"] for r in noted.get("foreign", ()))]
+        return [
+            *(robot["id"] for robot in noted["robots"] if not robot.get("leaves")),
+            *(r["serial"] for r in noted.get("foreign", ())),
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 

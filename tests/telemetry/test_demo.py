@@ -18,7 +18,8 @@ from fleet.robots.facts import Reported
 from fleet.robots.stopping import stop_robot
 from fleet.sites.actions import edit_place
 from missions import facts
-from missions.actions import cancel_mission
+from missions.actions import cancel_mission, queue_mission
+from missions.drawing_up import draft_mission
 from missions.ledger import Ledger
 from missions.models import Mission
 from missions.queue.waiting import why_waiting_all
@@ -98,6 +99,19 @@ def test_fewer_robots_retire_the_rest_and_more_bring_back_only_what_the_demo_ret
     robots = make(4)
     assert [robot["id"] for robot in robots] == ["RB-001", "RB-002", "RB-004"]
     assert [robot_of_token(robot["token"]) for robot in robots] == ["RB-001", "RB-002", "RB-004"]
+
+
+def test_who_cannot_be_retired_yet_is_run_on_without_new_missions(make, tmp_path, caplog):
+    """Fewer robots, or robots of others in their stead: a mission that runs is not left without its robot."""
+    make(2)
+    robot = Robot.objects.get(pk="RB-002")
+    wait = [{"command": "wait", "params": {"seconds": 1}}]
+    queue_mission(draft_mission(title="Late", site=robot.site, robot=robot, steps=wait, by=ANA), by=ANA)
+    robots = make(1)
+    assert [(robot["id"], robot.get("leaves")) for robot in robots] == [("RB-001", None), ("RB-002", True)]
+    assert robot_of_token(robots[1]["token"]) == "RB-002"
+    assert demo.names(tmp_path / "robots.json") == ["RB-001"]
+    assert f"RB-002 {demo.STAYS}: “Late” waits for RB-002" in caplog.text
 
 
 def test_a_lost_token_file_gives_new_tokens(make, tmp_path):

@@ -131,10 +131,9 @@ class Site:
             tier=WEB_TIER, ready=self._web_answers, pass_fds=[fd], cwd=str(settings.BASE_DIR),
         )  # fmt: skip
         worker = Program("worker", [*MANAGE, "worker"], tier=WORK_TIER, ready=self._worker_works)
-        ours = ("foreign_robots",) if self.foreign_robots else ("robots", "--count", str(settings.ROBOTS))
-        robots = Program(
-            "robots", [*MANAGE, *ours, "--speed-up", str(settings.SPEED_UP)], tier=WORK_TIER, vital=False,
-        )  # fmt: skip
+        speed = ("--speed-up", str(settings.SPEED_UP))
+        robots = Program("robots", [*MANAGE, "robots", *speed], tier=WORK_TIER, vital=False)
+        strangers = Program("foreign", [*MANAGE, "foreign_robots", *speed], tier=WORK_TIER, vital=False)
         demo = Program("demo", [*MANAGE, "demo", "--keep"], tier=WORK_TIER, vital=False)
         followers = Program("followers", [*MANAGE, "followers"], tier=WORK_TIER, vital=False)
         gateway = Program("gateway", [*MANAGE, "gateway"], tier=WORK_TIER, vital=False)
@@ -143,7 +142,10 @@ class Site:
             up.append(supervisor.start(gateway))
         await supervisor.once("demo", *MANAGE, "demo", *(["--foreign"] if self.foreign_robots else []))
         await asyncio.gather(*up)
-        for program, wanted in ((followers, True), (robots, settings.ROBOTS), (demo, settings.DEMO_MISSIONS)):
+        made = json.loads((self.var / "robots.json").read_text())  # simulated ones may have stayed beside foreign ones
+        for program, wanted in (
+            (followers, True), (robots, made["robots"]), (strangers, made["foreign"]), (demo, settings.DEMO_MISSIONS),
+        ):  # fmt: skip
             if wanted:
                 supervisor.start(program)
         self._announce(secrets)
