@@ -32,7 +32,7 @@ class VDA5050:
     profile: ClassVar[type[Struct]] = Profile
     timing: ClassVar[Timing] = Timing(suspect_after_s=35, offline_after_s=65)
     strict_sequence: ClassVar[bool] = False
-    newest: ClassVar[frozenset[str]] = frozenset({"state", "visualization", "factsheet"})
+    newest: ClassVar[frozenset[str]] = frozenset(part for part, _ in PARTS)
 
     def topics(self, robot: Spec) -> Sequence[tuple[str, Literal[0, 1]]]:
         return [(writing.topic(robot.profile, robot.address, part), qos) for part, qos in PARTS]

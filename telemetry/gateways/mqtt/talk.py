@@ -76,6 +76,7 @@ class Talk:
         self._pause: asyncio.TimerHandle | None = None
         self._direct: asyncio.Task[None] | None = None
         self._rests_until = 0.0
+        self._is_hasty = False  # more comes of it than is looked at
         self.topics = asking.topics(robot.driver, robot.spec)
         self._conversation = self._converse()
 
@@ -96,7 +97,7 @@ class Talk:
 
     def take(self, message: Incoming, part: str, at: datetime) -> None:
         """A message of this robot gets in its line."""
-        if not self._messages.put(message, part, at, is_throttled=self.words.is_throttled):
+        if not self._messages.put(message, part, at, is_throttled=self._is_hasty or self.words.is_throttled):
             self._shed(message)
 
     def _shed(self, message: Incoming) -> None:
@@ -127,8 +128,12 @@ class Talk:
         if asking.is_left_alone(self.robot.driver):
             self._rest(asking.REST_S / 10)
             return
-        if now < self._rests_until or not self._rate.take(now):
-            self._rest(max(self._rests_until - now, 1 / self._rate.per_s))
+        if now < self._rests_until:
+            self._rest(self._rests_until - now)
+            return
+        self._is_hasty = not self._rate.take(now)
+        if self._is_hasty:
+            self._rest(1 / self._rate.per_s)
             return
         message, part, at = self._messages.take()
         receipt = Receipt(partial(self.broker.ack, message)) if message.qos else None

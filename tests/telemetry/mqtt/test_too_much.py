@@ -72,6 +72,21 @@ async def test_who_sends_too_much_for_long_is_let_go_of_so_that_the_broker_has_r
     assert len([n for n in numbers if n not in stage.broker.acked]) <= 10
 
 
+async def test_who_sends_too_much_that_says_nothing_is_let_go_of_as_well(stage, monkeypatch):
+    """A hello that comes again and again, or what cannot be read: no word of it waits to be stored."""
+    for module in (talks, waiting, words):
+        monkeypatch.setattr(module, "WINDOW", 4)
+    await begun(stage)
+    rate = stage.talk()._rate
+    rate.level, rate.per_s, rate.at = 0.0, 0.001, stage.gateway.clock()
+    numbers = [stage.tell()]
+    await until(lambda: stage.talk()._is_hasty)
+    numbers += [stage.tell() for _ in range(20)]
+    assert len(stage.talk()._messages) <= 4
+    assert len([n for n in numbers if n not in stage.broker.acked]) <= 4
+    assert stage.talk().link is None, "it has to begin anew, and repeat"
+
+
 async def test_memory_is_bounded_whatever_a_broker_sends(stage, monkeypatch):
     await begun(stage)
     monkeypatch.setattr(waiting, "FLOOD", 50)

@@ -6,8 +6,10 @@ from datetime import timedelta
 import pytest
 
 from telemetry.drivers.contract import Begins, Heard, Link, Say, Send, Spec, Tell, Wanted
-from telemetry.drivers.vda5050 import driver
+from telemetry.drivers.vda5050 import PARTS, driver
 from telemetry.drivers.vda5050.profile import Profile
+from telemetry.gateways.mqtt.broker import Incoming
+from telemetry.gateways.mqtt.waiting import KEPT, Crowd, Waiting
 from tests.telemetry.vda5050.stage import START, Stage, drive
 
 SPEC = Spec(id="RB-001", address="acme/7", profile=Profile())
@@ -157,6 +159,18 @@ def test_of_too_many_states_the_newest_is_read():
     assert all(hints(effects) == ["alive"] for effects in told)
     ear.step(1)
     assert ear.talk._known.picture.order_id == "o499"
+
+
+def test_of_each_part_that_waits_to_be_heard_the_newest_counts():
+    """One whose link flaps, and says so each time, must not take the room of all others at the broker."""
+    let_go = []
+    waiting = Waiting(driver.newest, Crowd(), let_go.append)
+    for part, qos in PARTS:
+        for n in range(KEPT + 9):
+            word = Incoming(f"uagv/v2/acme/7/{part}", b"%d" % n, qos, False, n, 1)
+            assert waiting.put(word, part, START, is_throttled=False)
+    assert len(waiting) == KEPT * len(PARTS)
+    assert [message.mid for message in let_go] == list(range(9)) * len(PARTS)
 
 
 def test_where_it_drives_is_told():
