@@ -61,7 +61,7 @@ def wish(wanted: Wanted, picture: Picture, shown: Progress | None, *, rests: boo
             return None  # the site has yet to hear that the robot has done more
         again = following[:4] == shown.order[:4]
         return _begin(following._replace(run=shown.order.run + 1) if again else following, picture, rests)
-    update = _update(picture, shown)
+    update = 0 if picture.e_stopped else _update(picture, shown)
     return Give(shown.order, update) if update else None
 
 

@@ -161,6 +161,16 @@ def test_no_order_is_given_to_a_robot_that_people_hold(more, given):
     assert (wish == wishes.Give(order_id())) is given
 
 
+@pytest.mark.parametrize(("e_stop", "released"), [("NONE", True), ("MANUAL", False), ("AUTOACK", False)])
+def test_nothing_more_is_released_into_an_emergency_stop(e_stop, released):
+    mission = dispatch(*STEPS, accepted=True)
+    picture = at(0, "x", e_stop=e_stop, new_base_request=True)
+    shown = receipts.progress(mission, plan.segment(mission, order_id(), Profile()), picture, NOW)
+    assert wishes.wish(Wanted(dispatch=mission), picture, shown, rests=False) == (
+        wishes.Give(order_id(), 1) if released else None
+    )
+
+
 @pytest.mark.parametrize(("current", "goes_on"), [(2, False), (3, True)])
 def test_what_it_has_done_is_not_begun_again_because_the_site_is_behind(current, goes_on):
     """A resume came at the moment when a stopped robot turned out to have done its step after all."""
