@@ -55,8 +55,10 @@ class Cancels:
             if shown is not None and wanted.dispatch is not None and receipts.finished(wanted.dispatch, picture, shown):
                 yield from self._done(name, wanted, now)
                 return
-            if not known.rests(str(name), *self._orders.ends(order)):
-                self._errands.add("cancelOrder", str(name), now)
+            ends = self._orders.ends(order)
+            if not known.rests(str(name), *ends):
+                if not self._errands.awaits(*ends):  # a second one may kill its next order
+                    self._errands.add("cancelOrder", str(name), now)
                 yield Delivered(command=name)
             elif heard:
                 yield from self._say(command, {}, now)

@@ -70,6 +70,10 @@ class Errands:
                 tries.end()
         return found
 
+    def awaits(self, *names: str) -> bool:
+        """One of these was sent, has not been answered, and is sent again until it is."""
+        return any(name in self._known_by_id and self._known_by_id[name][1].under_way for name in names)
+
     def step(self, now: datetime) -> Iterator[Send]:
         """What is due and not answered."""
         picture = self._known.picture

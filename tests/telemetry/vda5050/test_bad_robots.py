@@ -181,6 +181,23 @@ def test_it_is_taken_over_by_hand(seconds):
     assert {say.data["mode"] for say in stage.said if say.type == "robot.state"} >= {"manual"}
 
 
+def test_an_order_that_is_being_ended_already_is_not_ended_twice():
+    """The site's cancel comes while ours is on its way; the second would be an error at the robot, or kill its next order."""
+    stage = Stage(*FETCH).dispatch().run(2)
+    stage.net.up = lambda message: [2.5]
+    stage.robot.mode = "MANUAL"
+    stage.robot.tell()
+    stage.to_the_end(60)
+    assert ended(stage) == "aborted robot_fault"
+    assert len(set(stage.instant("cancelOrder"))) == 1
+    lost = Stage(*FETCH).dispatch().run(2)
+    lost.net.down = lambda part, message: []
+    lost.robot.mode = "MANUAL"
+    lost.robot.tell()
+    lost.run(40)
+    assert len(set(lost.instant("cancelOrder"))) == 2, "one that is never answered is followed by the site's own"
+
+
 def test_another_master_takes_it():
     stage = Stage(drive("A"), drive("B")).dispatch().run_until(lambda s: "completed 1" in s.words)
     stage.robot._end_order()
