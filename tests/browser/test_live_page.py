@@ -52,6 +52,10 @@ def card(page: Page, robot_id: str = "RB-001"):
     return page.locator(f"[id='robot-{robot_id}']")
 
 
+def order(page: Page) -> list[str]:
+    return page.locator("#robots > .card").evaluate_all("cards => cards.map(card => card.id)")
+
+
 def test_changes_arrive_without_reload_poll_or_second_socket(fleet, robot, other_robot, mission, supervisor):
     expect(fleet.locator(f"#mission-{mission.pk}")).to_contain_text("Pending")
     before = len(fleet.requests)
@@ -86,8 +90,11 @@ def test_live_facts_arrive_and_leave_the_card_alone(fleet, robot):
 def test_robots_and_missions_come_and_go(fleet, site, brand, robot):
     robots.enrol_robot(id="A.new_one-3", name="Newcomer", site=site, brand=brand, by=SYSTEM)
     expect(card(fleet, "A.new_one-3")).to_contain_text("Newcomer")
+    earlier = drawing_up.draft_mission(title="Before", site=site, robot=robot, steps=STEPS, by=SYSTEM)
     drafted = drawing_up.draft_mission(title="Just drawn up", site=site, robot=robot, steps=STEPS, by=SYSTEM)
     expect(fleet.locator(f"#mission-{drafted}")).to_contain_text("Just drawn up")
+    expect(fleet.locator("#missions > li").nth(0)).to_have_id(f"mission-{drafted}")  # the newest first
+    expect(fleet.locator("#missions > li").nth(1)).to_have_id(f"mission-{earlier}")
     robots.retire_robot("A.new_one-3", by=SYSTEM)
     expect(card(fleet, "A.new_one-3")).to_have_count(0)
     expect(card(fleet)).to_have_count(1)
@@ -144,12 +151,21 @@ def test_a_search_that_finds_nothing_says_so_and_enter_leads_to_what_it_finds(fl
     nothing.wait_for()
     fleet.keyboard.press("Escape")
     nothing.wait_for(state="hidden")
+    Words().fault("RB-002", "wheel stuck")
+    need_you = fleet.locator(".filter[data-filter='bad']")
+    need_you.click()  # it can be pressed as soon as it counts one
+    expect(card(fleet, "RB-002")).to_be_visible()
+    expect(card(fleet)).to_be_hidden()
+    need_you.click()
+    expect(card(fleet)).to_be_visible()
     fleet.locator("#find").fill("RB-001")
     fleet.keyboard.press("Enter")  # with the keyboard alone: to what was found, where its keys work
     assert fleet.evaluate("document.activeElement.id") == "robot-RB-001"
 
 
 def test_stop_is_one_click_and_release_asks_first(fleet, robot):
+    fleet.expected += ["ERR_FAILED"]
+    fleet.route("**/RB-001/stop", lambda route: route.abort(), times=1)  # it is sent again by itself
     card(fleet).hover()
     fleet.locator("#stop-RB-001").click()
     expect(card(fleet).locator(".says")).to_contain_text("Stopping… asked by Ana")
@@ -195,14 +211,28 @@ def test_it_comes_back_by_itself_after_the_server_was_gone(fleet, web, robot):
     fleet.expected += ["ERR_CONNECTION_REFUSED", "WebSocket connection to", "htmx:ws:error"]
     web.stop(signal.SIGKILL)
     rename(robot, "Changed meanwhile")
+    robots.retire_robot("RB-002", by=SYSTEM)
+    fleet.evaluate("""() => {
+        const rest = Object.assign(document.createElement('p'), { id: 'rest', textContent: '7 more robots come in a moment' });
+        document.getElementById('robots').after(rest);
+    }""")
     expect(fleet.locator("#link-state")).to_have_attribute("data-state", "stale")
     expect(fleet.locator("#link-state")).to_contain_text("Stale")
     assert "stale" in fleet.evaluate("document.body.className")
     expect(fleet.locator("#stop-RB-001")).to_be_enabled()
+    fleet.evaluate("""() => {
+        const button = Object.assign(document.createElement('button'), { type: 'button', className: 'act starts', textContent: 'Go' });
+        document.body.append(button);
+        button.click();
+        button.remove();
+    }""")
+    expect(fleet.locator("#told")).to_contain_text("What you see is old.")  # nothing is set in motion by it
     assert card(fleet).locator("h3").text_content() == "Ella"
     web.start()
     expect(card(fleet)).to_contain_text("Changed meanwhile")
     is_live(fleet)
+    expect(card(fleet, "RB-002")).to_have_count(0)  # it went while nobody could say so
+    expect(fleet.locator("#rest")).to_have_count(0)
     rename(robot, "And live again")
     expect(card(fleet)).to_contain_text("And live again")
     assert not any("/fleet/" in line for line in fleet.requests[1:])
@@ -240,7 +270,10 @@ def test_no_frame_is_lost_while_a_module_is_slow_to_load(sign_in, supervisor, ro
     expect(card(page)).to_contain_text("Not lost")
 
 
-def test_values_that_grow_old_say_so(fleet, robot):
+def test_values_that_grow_old_say_so_and_the_worst_comes_first_in_a_pause(fleet, robot):
+    card(fleet, "RB-002").focus()
+    assert order(fleet) == ["robot-RB-002", "robot-RB-001"]
+    Words().fault("RB-001", "wheel stuck")
     varied_fleet.live("RB-001", datetime.now(UTC).replace(year=2020), x=1.0, y=2.5, speed=0.7, battery=63.0)
     expect(card(fleet).locator(".where")).to_have_class("where live aged")
     expect(card(fleet).locator(".old")).to_contain_text("d ago")
@@ -248,6 +281,10 @@ def test_values_that_grow_old_say_so(fleet, robot):
     expect(card(fleet).locator(".where")).to_have_class("where live")
     expect(card(fleet).locator(".old")).to_have_text("")
     expect(card(fleet).locator(".old")).to_contain_text("ago")  # nothing comes any more
+    expect(card(fleet).locator(".says")).to_contain_text("Fault")
+    assert order(fleet) == ["robot-RB-002", "robot-RB-001"], "nothing moves while somebody is in it"
+    card(fleet, "RB-002").blur()
+    expect(fleet.locator("#robots > .card").first).to_have_id("robot-RB-001")  # the worst first
 
 
 def test_beats_of_a_server_without_its_database_do_not_look_live(fleet):
@@ -262,6 +299,25 @@ def test_beats_of_a_server_without_its_database_do_not_look_live(fleet):
     }""")
     assert seen == ["stale", "The database does not answer", True]
     is_live(fleet)  # with the next beat, which knows of no trouble
+    sent, state, ahead_h, spans = fleet.evaluate("""async () => {
+        const { serverNow, span } = await import('/static/live/times.js');
+        const sent = [];
+        const connection = { socket: { readyState: WebSocket.OPEN, send: (text) => sent.push(JSON.parse(text)) } };
+        const tell = (name, detail) => document.body.dispatchEvent(new CustomEvent(`htmx:ws:${name}`, { detail }));
+        const hear = (message) => tell('before:message:incoming', { connection, message: { data: JSON.stringify(message) } });
+        for (const n of [71, 72]) {
+            hear({ n, put: [], gone: [] });
+            tell('error', { connection });
+        }
+        hear({ beat: Date.now() + 7_200_000, trouble: '', slow: true });
+        const ahead_h = (serverNow() - Date.now()) / 3_600_000;
+        const spans = [-5, 59, 60, 3599, 3600, 86_399, 2 * 86_400].map((s) => span(s * 1000));
+        return [sent, document.getElementById('link-state').dataset.state, ahead_h, spans];
+    }""")
+    assert sent == [{"ack": 71, "again": True}, {"ack": 72, "again": False}], "a whole frame instead, but not in a loop"
+    assert (state, round(ahead_h)) == ("slow", 2)
+    assert spans == ["0 s", "59 s", "1 min", "59 min", "1 h 0 min", "23 h 59 min", "2 d"]
+    is_live(fleet)
 
 
 def test_who_is_signed_out_is_told_and_not_reconnected(fleet, supervisor):

@@ -105,5 +105,7 @@ def test_a_double_click_does_its_work_once_but_stop_always_goes(sign_in, supervi
     page.get_by_label("Label").fill("warehouse system")
     page.locator("[name=scopes]").first.check()
     assert page.evaluate(TWICE, "#token_form .primary") == 1
+    page.evaluate("window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")  # with Back
+    assert page.evaluate(TWICE, "#token_form .primary") == 1
     page.goto("/admin/fleet/robot/RB-001/change/")
     assert page.evaluate(TWICE, "form[action$='/stop/'] button") == 2

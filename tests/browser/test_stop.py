@@ -92,12 +92,19 @@ def test_stop_everything_in_hall_2_and_release_two(sign_in, admin_person, robot,
     expect(line(page, "RB-021")).to_have_text("UmaReleased")
     assert held() == {"RB-023"}
     expect(page.locator("#chosen")).to_be_hidden()
+    page.locator("#stop-again").click()  # only who does not stand for certain is asked, not who was released
+    expect(page.locator("#told")).to_contain_text("Stopping")
+    assert held() == {"RB-023"}
 
 
 def test_a_selection_survives_pushes_and_is_stopped(sign_in, supervisor, robot, other_robot):
     page = opened(sign_in(supervisor))
     card(page).focus()
     page.keyboard.press("Space")
+    card(page, "RB-002").focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#chosen")).to_contain_text("2 selected")
+    robots.retire_robot("RB-002", by=SYSTEM)
     expect(page.locator("#chosen")).to_contain_text("1 selected")
     robots.edit_robot("RB-001", name="Renamed", site=robot.site_id, brand=robot.brand_id, by=SYSTEM)
     expect(card(page).locator("h3")).to_have_text("Renamed")
@@ -114,20 +121,28 @@ def test_x_stops_the_robot_that_has_the_focus_unless_switched_off(sign_in, super
     page.keyboard.press("j")
     page.keyboard.press("j")
     name = page.evaluate("document.activeElement.dataset.name")
+    page.keyboard.press("k")
+    other = page.evaluate("document.activeElement.dataset.name")
+    assert other != name
     page.locator("#find").fill("x")  # typing is typing
     page.locator("#find").fill("")
     assert not held()
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     page.locator("#acting-keys").uncheck()
-    page.keyboard.press("Escape")
+    page.reload()  # the browser keeps it
+    is_live(page)
+    assert not page.locator("#acting-keys").is_checked()
     chosen = page.locator(f".card[data-name='{name}']")
     chosen.focus()
     page.keyboard.press("x")
+    assert page.locator(".doing").count() == 0
     page.keyboard.press("?")
     page.locator("#acting-keys").check()
     page.keyboard.press("Escape")
     assert not held()
+    page.locator(f".card[data-name='{other}']").focus()
+    page.keyboard.press("Control+x")  # the browser's own
     chosen.focus()
     page.keyboard.press("x")
     expect(chosen.locator(".says")).to_contain_text("Stopping…")
