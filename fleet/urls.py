@@ -23,3 +23,4 @@ urlpatterns = [
     path("", include("telemetry.urls")),
 ]
 handler400 = "telemetry.pages.answers.not_understood"
+handler500 = "telemetry.pages.answers.failed"

@@ -6,7 +6,10 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
+
+from fleet import logs
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +30,11 @@ def not_understood(request: HttpRequest, exception: Exception | None = None) -> 
 
 
 not_understood.csrf_exempt = True  # type: ignore[attr-defined]
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """An exception that nobody caught. The page asks the database nothing, and names what the log has under the same id."""
+    return HttpResponse(render_to_string("500.html", {"id": logs.about().get(logs.REQUEST, "")}), status=500)
 
 
 def not_this_page(request: HttpRequest, reason: str = "") -> HttpResponse:

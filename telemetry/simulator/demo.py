@@ -69,7 +69,7 @@ BRANDS: dict[str, tuple[list[str], dict[str, int]]] = {
 }
 FOREIGN_BRAND = "Virtual AGV"
 STAYS = "runs until a later start can retire it"
-STAYS_ALONE = "stays in service and nothing runs it (start with ROBOTS=vda once more, or cancel its mission)"
+STAYS_ALONE = "stays in service and nothing runs it until a start with ROBOTS=vda"
 
 
 def make(count: int, *, url: str, file: Path, passwords: Mapping[str, str], foreign: int = 0) -> None:

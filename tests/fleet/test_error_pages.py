@@ -19,6 +19,7 @@ def test_a_page_that_fails_says_what_to_do(admin_person, monkeypatch):
     html = answer.content.decode()
     assert answer.status_code == 500
     assert "<h1>Drover cannot answer this now</h1>" in html and 'href="/readyz"' in html and 'href="/fleet/"' in html
+    assert f">{answer['X-Request-Id']}</code>" in html, "the id to quote"
     assert "a bug" not in html and "Traceback" not in html
 
 
