@@ -76,7 +76,7 @@ CAUSES: dict[str, Cause] = {
         "Start the broker, or see what MQTT_URL says", "mqtt-is-away.md",
     ),
     "gateway_missing": Cause(
-        CRITICAL, "No MQTT gateway runs, and {robots} robots talk over MQTT. Start `manage.py gateway`", "mqtt-is-away.md",
+        CRITICAL, "No MQTT gateway runs, and {robots} reached over MQTT. Start `manage.py gateway`", "mqtt-is-away.md",
     ),
     "driver_unusable": Cause(
         CRITICAL, "{robots} not served: {why}", "robot-does-not-show-up.md",

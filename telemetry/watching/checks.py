@@ -129,7 +129,7 @@ class Checks:
                 ((cause, one),) = found("broker_down", gateway=name, why=why).items()
                 holds[f"{cause}:{name}"] = one
         if not living and (robots := _robots_over_mqtt()):
-            holds |= found("gateway_missing", robots=robots)
+            holds |= found("gateway_missing", robots=_are(robots))
         return holds
 
     def drivers(self, now: datetime) -> Founds | None:

@@ -297,7 +297,7 @@ def test_robots_that_talk_over_mqtt_only_need_a_gateway(robot, brand, site):
     actions.enrol_robot(id="RB-007", name="Seven", site=site, brand=foreign, address="KIT/0001", by=SYSTEM)
     gateway("drover-a", s=-1)  # it is dead
     Watch().step(timezone.now())
-    assert causes() == ["gateway_missing"]
+    assert causes() == ["gateway_missing"] and "and 1 robot is reached over MQTT" in Alert.objects.get().text
     gateway("drover-a")
     Watch().step(timezone.now())
     assert causes() == []
