@@ -57,8 +57,9 @@ def state() -> tuple[dict[str, str], dict[str, str]]:
     for cause, text in notes.items():
         if (part := _part(cause)) and part not in lacking:
             lacking[part] = text
-    if "database" in lacking and "worker" in lacking:  # a worker says in the database that it works
-        lacking["worker"] = "unknown: see database"
+    store = next((name for name in ("database", "durable redis") if name in lacking), "")
+    if store and "worker" in lacking:  # a worker says in the database that it works, but not while it waits for a store
+        lacking["worker"] = f"unknown: see {store}"
     return lacking, {
         cause: text for cause, text in notes.items() if not _part(cause) and _seen_as(cause) not in lacking
     }

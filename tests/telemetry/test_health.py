@@ -60,12 +60,14 @@ def test_readyz_misses_the_worker(client, owner, until_s):
 
 
 @pytest.mark.django_db
-def test_while_the_database_is_in_trouble_nobody_is_told_to_start_a_worker(client, monkeypatch):
-    """A worker that runs cannot say so in a database that takes no writes."""
+def test_while_a_store_is_in_trouble_nobody_is_told_to_start_a_worker(client, monkeypatch):
+    """A worker that runs cannot say so in a database that takes no writes, nor while it waits for its stream."""
     monkeypatch.setattr(health, "read_only", lambda: "it is a standby, or in recovery")
     missing = client.get("/readyz").json()["missing"]
     assert "read-only" in missing["database"]
     assert missing["worker"] == "unknown: see database"
+    monkeypatch.setattr(health, "CHECKS", {name: lambda: "away" for name in ("durable redis", "worker")})
+    assert health.state()[0] == {"durable redis": "away", "worker": "unknown: see durable redis"}
 
 
 @pytest.mark.django_db
