@@ -13,6 +13,7 @@ from telemetry.drivers.vda5050.known import Known
 from telemetry.drivers.vda5050.mouth import Mouth
 from telemetry.drivers.vda5050.orders import Orders
 from telemetry.drivers.vda5050.receipts import Progress
+from telemetry.drivers.vda5050.standing import automatic, busy
 
 LOOK_S = 1.0  # then its state is asked for: what it does not know of it does not report
 
@@ -66,6 +67,8 @@ class Cancels:
         elif coming:
             if known.profile.idle_cancel:
                 self._errands.add("cancelOrder", str(name), now)
+        elif heard and sent_at is not None and not picture.order_id and automatic(picture) and busy(picture):
+            self._errands.add("cancelOrder", str(name), now)  # it names no order, and what it does may be ours
         elif heard:
             yield from self._say(command, {"why": "unknown"}, now)
             yield from self._done(name, wanted, now)

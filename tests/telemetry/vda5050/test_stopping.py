@@ -369,6 +369,23 @@ def test_a_cancel_for_a_mission_that_it_does_not_know_leaves_another_masters_ord
     assert not stage.instant("cancelOrder")
 
 
+def test_a_robot_that_drives_and_names_no_order_is_cancelled_only_once_it_stands():
+    """What it does may be ours; "cancelled" while it moves would let people walk in its way."""
+    stage = Stage(*FETCH)
+    stage.robot.drive_s = 60
+    state = stage.robot.state
+    stage.robot.state = lambda: state() | {"orderId": ""}
+    stage.dispatch().run_until(lambda s: s.robot.driving_until is not None).run(6)
+    ends, stage.robot._cancel = stage.robot._cancel, lambda: "RUNNING"
+    stage.cancel()
+    stage.run(8)
+    assert stage.instant("cancelOrder")
+    assert "cancelled" not in stage.words
+    stage.robot._cancel = ends
+    stage.to_the_end()
+    assert stage.words[-1] == "cancelled"
+
+
 def test_a_pause_ends_with_its_mission():
     stage = on_its_way()
     stage.pause()
