@@ -16,6 +16,7 @@ from tests.chaos.conftest import environment, manage, start_worker, web  # noqa:
 from tests.eventually import eventually
 from tests.peers.brokers import Mosquitto
 from tests.peers.cable import Cable
+from tests.telemetry.conftest import ask, streams, token  # noqa: F401
 from tests.tools import tool
 
 

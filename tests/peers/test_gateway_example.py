@@ -14,7 +14,6 @@ from missions import actions as mission_actions
 from missions import drawing_up
 from missions.models import Mission
 from telemetry import snapshots
-from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM, online
 from tests.eventually import eventually_async
 from tests.peers.brokers import Mosquitto
@@ -36,13 +35,6 @@ def mosquitto(tmp_path):
         live.flushdb()
     with Mosquitto(tmp_path / "broker") as broker:
         yield broker
-
-
-@pytest.fixture
-async def ask():
-    rows = OneConnection("test")
-    yield rows.ask
-    rows.close()
 
 
 def dispatch(robot):

@@ -15,7 +15,6 @@ from fleet.robots import credentials
 from fleet.running.tether import tied
 from telemetry import stream
 from telemetry.models import GatewayPartition, GatewayProcess
-from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.chaos.conftest import environment  # noqa: F401
 from tests.eventually import eventually, eventually_async
@@ -107,13 +106,6 @@ def test_a_second_one_of_the_same_name_does_not_start(start):
     assert second.wait(120) == 1
     assert "drover-hall runs already" in last_line(second)
     assert hears()
-
-
-@pytest.fixture
-async def ask():
-    rows = OneConnection("test")
-    yield rows.ask
-    rows.close()
 
 
 async def test_after_a_kill_another_goes_on_and_the_robot_repeats_what_is_not_applied(start, mosquitto, robot, ask):
