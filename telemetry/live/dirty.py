@@ -22,11 +22,11 @@ TIMEOUT_S = 0.2
 
 
 class Announcer:
-    """Publishes, or does not: one quick try, and a rest after a failure."""
+    """Publishes, or does not: one quick try, and a rest after a failure, of which the first is said."""
 
     def __init__(self, connect: Callable[[], redis.Redis], clock: Callable[[], float] = time.monotonic) -> None:
         self.connect, self.clock = connect, clock
-        self.rests_until = 0.0
+        self.rests_until, self._well = 0.0, True
 
     def publish(self, messages: list[tuple[str, bytes]]) -> bool:
         """Send (channel, payload) pairs in one round trip; says whether they went out."""
@@ -39,9 +39,12 @@ class Announcer:
             pipeline.execute()
         except (redis.RedisError, OSError) as error:
             self.rests_until = self.clock() + REST_S
-            log.warning("live Redis does not take signals (%s); pages follow the database meanwhile", error)
-            return False
-        return True
+            if self._well:
+                log.warning("live Redis does not take signals (%s); pages follow the database meanwhile", error)
+            self._well = False
+        else:
+            self._well = True
+        return self._well
 
 
 announcer = Announcer(lambda: snapshots.client(TIMEOUT_S))

@@ -120,10 +120,10 @@ def test_a_dead_redis_costs_one_try_and_one_line_then_a_rest(caplog, unused_tcp_
     announcer = dirty.Announcer(connect, clock)
     with caplog.at_level(logging.WARNING):
         assert [announcer.publish([("dirty", b"[]")]) for _ in range(5)] == [False] * 5
-    assert tries == [100.0] and len(caplog.records) == 1
-    clock.now += dirty.REST_S
-    announcer.publish([("dirty", b"[]")])
-    assert len(tries) == 2
+        assert tries == [100.0]
+        clock.now += dirty.REST_S
+        announcer.publish([("dirty", b"[]")])
+    assert len(tries) == 2 and len(caplog.records) == 1
 
 
 def test_a_redis_that_hangs_is_left_alone_within_its_timeout(settings, caplog):
@@ -135,17 +135,20 @@ def test_a_redis_that_hangs_is_left_alone_within_its_timeout(settings, caplog):
         assert time.monotonic() - before < 4 * dirty.TIMEOUT_S
 
 
-def test_it_is_well_again_after_the_rest(heard):
+def test_it_is_well_again_after_the_rest_and_its_next_outage_is_said_again(heard, caplog):
     clock, broken = Clock(), [True]
 
     def connect() -> redis.Redis:
-        if broken:
-            broken.clear()
+        if broken.pop():
             raise redis.ConnectionError("down")
         return redis.Redis.from_url(settings.LIVE_REDIS_URL)
 
     announcer = dirty.Announcer(connect, clock)
     announcer.publish([("dirty", b'["lost"]')])
     clock.now += dirty.REST_S
+    broken.append(False)
     assert announcer.publish([("dirty", b'["kept"]'), ("commands", b'["RB-001"]')])
     assert heard() == [("dirty", ["kept"]), ("commands", ["RB-001"])]
+    broken.append(True)
+    announcer.publish([("dirty", b'["lost"]')])
+    assert len(caplog.records) == 2
