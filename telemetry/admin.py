@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.admin.pages import ReadOnlyAdmin
+from fleet.admin.kept import ReadOnlyAdmin
 from fleet.admin.timeline import stamp
 from fleet.models import Brand, Robot
 from fleet.people.access import at_sites

@@ -14,7 +14,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from fleet.admin.pages import Button, PageAdmin, UsualFilter
+from fleet.admin.buttons import Button
+from fleet.admin.filters import UsualFilter
+from fleet.admin.pages import PageAdmin
 from fleet.admin.records import page_of
 from fleet.admin.timeline import stamp, timeline
 from fleet.alerts import actions as alerts

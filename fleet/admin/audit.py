@@ -13,7 +13,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.text import Truncator
 
-from fleet.admin.pages import ReadOnlyAdmin
+from fleet.admin.kept import ReadOnlyAdmin
 from fleet.admin.records import as_text, page_of
 from fleet.admin.timeline import ACTORS, stamp
 from fleet.audit import one_event as audit_event

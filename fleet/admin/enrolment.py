@@ -14,6 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from fleet.admin.seen import OUT_OF_DATE
 from fleet.columns import accepted_text
 from fleet.history import by_user
 from fleet.models import Robot
@@ -42,7 +43,7 @@ def connect_page(page: Any, request: HttpRequest, robot: Robot, token: str = "")
         **_commands(request, robot, token or HELD_OUT),
     }
     how = "connect_broker" if driver.address else "connect"
-    answer: HttpResponse = page._render(request, f"admin/drover/{how}.html", robot, context)
+    answer: HttpResponse = page.render(request, f"admin/drover/{how}.html", robot, context)
     answer["Cache-Control"] = "no-store"
     return answer
 
@@ -68,7 +69,7 @@ def issue(page: Any, request: HttpRequest, robot: Robot) -> HttpResponse:
         raise Refused(f"{robot.pk} is known by its address and shows no token.")
     once = request.POST.get("once", "")
     if not re.fullmatch(r"[0-9a-f]{32}", once):
-        raise Refused("This page is out of date: look at it again, then repeat.")
+        raise Refused(OUT_OF_DATE)
     label = accepted_text(request.POST.get("reason", ""))[:200]
     by = replace(by_user(request.user), cause=f"request:{once}")
     try:

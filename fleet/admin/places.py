@@ -9,8 +9,8 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from fleet.admin.buttons import Button
 from fleet.admin.csv_pages import SheetAdmin
-from fleet.admin.pages import Button
 from fleet.admin.site_map import M
 from fleet.admin.timeline import timeline
 from fleet.csv_files.imports import PLACES

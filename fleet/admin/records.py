@@ -12,7 +12,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.admin.pages import ReadOnlyAdmin
+from fleet.admin.kept import ReadOnlyAdmin
 from fleet.admin.timeline import stamp
 from fleet.columns import storable
 from fleet.history import AGGREGATES

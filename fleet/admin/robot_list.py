@@ -9,7 +9,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from fleet.admin.pages import RetiredFilter
+from fleet.admin.filters import RetiredFilter
 from fleet.models import Hold, HoldKind, Mode, Presence, Robot
 from fleet.ports import live, work
 from fleet.robots.wording import MODES, PRESENCES

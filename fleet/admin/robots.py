@@ -15,8 +15,8 @@ from django.utils.text import Truncator
 
 from fleet.admin import enrolment, stops
 from fleet.admin import robot_buttons as do
+from fleet.admin.buttons import Button
 from fleet.admin.csv_pages import SheetAdmin
-from fleet.admin.pages import Button
 from fleet.admin.robot_list import (
     HeldFilter,
     RobotChangeList,
@@ -135,7 +135,7 @@ class RobotAdmin(SheetAdmin):
         return [path("<path:object_id>/connect/", view, name="fleet_robot_connect"), *super().get_urls()]
 
     def connect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return enrolment.connect_page(self, request, self._found(request, object_id))
+        return enrolment.connect_page(self, request, self.found(request, object_id))
 
     # list
 

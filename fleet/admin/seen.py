@@ -1,7 +1,7 @@
-"""Two people at one form: who saves second is told what the first one saved, and decides.
+"""What a person saw is what they decide on: who saves second is told what somebody else has saved meanwhile.
 
 A form carries a digest of what the row was when the form was shown. A version would not do: a robot's changes with each
-word of the robot, and no person has to look again for that.
+word of the robot, and no person has to look again for that. Buttons that set something off carry the version.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from fleet.refusals import Refused
 
 NAME = "was"  # of the hidden input, templates/admin/drover/_once.html
 LONGEST = 60  # characters of a value that is told
+OUT_OF_DATE = "This page is out of date: look at it again, then repeat."
 
 
 def of(form: Any) -> str:
@@ -40,6 +41,14 @@ def check(request: HttpRequest, sent: Any, now: Any) -> None:
         + (f"; otherwise than here there is now: {', '.join(there)}. " if there else ". ")
         + "Save again to have it as you filled it in, or leave this page to keep theirs."
     )
+
+
+def seen_version(request: HttpRequest) -> int:
+    """The version that the user saw, for what must not act on a page that is out of date."""
+    try:
+        return int(request.POST["version"])
+    except (KeyError, ValueError):
+        raise Refused(OUT_OF_DATE) from None
 
 
 def _shown(form: Any) -> list[tuple[str, Any]]:

@@ -65,7 +65,7 @@ def map_form(page: Any, request: HttpRequest, site: Site) -> HttpResponse:
             messages.success(request, f"The map of {site} is saved. Check below that the places lie where they should.")
             return redirect(page.url("change", site))
     places = list(site.places.order_by("name"))
-    return page._render(request, "admin/drover/map_form.html", site, {"form": form, "drawing": drawing(site, places)})  # type: ignore[no-any-return]
+    return page.render(request, "admin/drover/map_form.html", site, {"form": form, "drawing": drawing(site, places)})  # type: ignore[no-any-return]
 
 
 def _save(request: HttpRequest, site: Site, at: dict[str, Any]) -> None:

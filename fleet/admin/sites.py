@@ -11,7 +11,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fleet.admin import stops
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.buttons import Button
+from fleet.admin.pages import PageAdmin
 from fleet.admin.site_map import map_form, map_picture
 from fleet.admin.timeline import timeline
 from fleet.history import by_user
@@ -76,7 +77,7 @@ class SiteAdmin(PageAdmin):
         return row.pk, f"{name} is saved."
 
     def map_view(self, request: HttpRequest, object_id: str) -> Any:
-        return map_form(self, request, self._found(request, object_id))
+        return map_form(self, request, self.found(request, object_id))
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         places = list(row.places.order_by("name"))

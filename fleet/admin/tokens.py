@@ -11,7 +11,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.buttons import Button
+from fleet.admin.pages import PageAdmin
 from fleet.history import by_user
 from fleet.models import ApiToken, Event, no_nul
 from fleet.people.tokens import SCOPES, issue_token, revoke_token

@@ -19,7 +19,9 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from fleet.admin.pages import Button, PageAdmin, ReadOnlyAdmin
+from fleet.admin.buttons import Button
+from fleet.admin.kept import ReadOnlyAdmin
+from fleet.admin.pages import PageAdmin
 from fleet.admin.timeline import stamp, timeline
 from fleet.history import by_user
 from fleet.models import Person, Role, Site
@@ -161,7 +163,7 @@ class PersonAdmin(PageAdmin):
         return [own, *super().get_urls()]
 
     def password_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        user = _manageable(request, self._found(request, object_id))
+        user = _manageable(request, self.found(request, object_id))
         form = SetPasswordForm(user, request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid():
             by = by_user(request.user)
@@ -169,7 +171,7 @@ class PersonAdmin(PageAdmin):
             messages.success(request, f"{user} has a new password and was signed out everywhere.")
             return redirect(self.url("change", user))
         context = {"form": form, "heading": f"New password for {user}", "verb": "Set the password"}
-        return self._render(request, self.form_template, user, context)
+        return self.render(request, self.form_template, user, context)
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         initial = None

@@ -15,7 +15,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from fleet.admin.once import key_of
-from fleet.admin.pages import OUT_OF_DATE
+from fleet.admin.seen import OUT_OF_DATE
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.people import access

@@ -14,7 +14,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.buttons import Button
+from fleet.admin.pages import PageAdmin
 from fleet.admin.records import PAGES, as_text
 from fleet.admin.timeline import stamp, timeline
 from fleet.history import by_user

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.text import Truncator
 
-from fleet.admin.pages import UsualFilter
+from fleet.admin.filters import UsualFilter
 from fleet.models import Robot, Site
 from fleet.people.access import at_sites
 from missions.models import UNDECIDED, DeadLetter, LetterState

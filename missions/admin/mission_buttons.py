@@ -8,8 +8,9 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from fleet.admin.buttons import Button
 from fleet.admin.once import key_of, say_again
-from fleet.admin.pages import Button, seen_version
+from fleet.admin.seen import seen_version
 from fleet.commit import Conflict
 from fleet.history import Origin, by_user
 from fleet.refusals import Refused, in_words

@@ -10,8 +10,10 @@ from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 
+from fleet.admin.buttons import Button
+from fleet.admin.filters import RetiredFilter
 from fleet.admin.once import key_of
-from fleet.admin.pages import Button, PageAdmin, RetiredFilter
+from fleet.admin.pages import PageAdmin
 from fleet.admin.timeline import timeline
 from fleet.history import by_user
 from fleet.refusals import Refused, to_field
@@ -122,7 +124,7 @@ class TemplateAdmin(PageAdmin):
     def use_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         if request.method not in ("GET", "HEAD", "POST"):
             return HttpResponseNotAllowed(["GET", "POST"])
-        row = self._found(request, object_id)
+        row = self.found(request, object_id)
         may_run = request.user.has_perm("missions.dispatch_mission")
         if not request.user.has_perm("missions.add_mission") or ("_run" in request.POST and not may_run):
             raise PermissionDenied
@@ -133,7 +135,7 @@ class TemplateAdmin(PageAdmin):
             except Refused as refused:
                 to_field(form, refused, VALUE)
         context = {"row": row, "form": form, "steps": steps_in_words(row), "may_run": may_run}
-        return self._render(request, "admin/drover/mission_from_template.html", row, context)
+        return self.render(request, "admin/drover/mission_from_template.html", row, context)
 
     def _make(self, request: HttpRequest, row: Template, form: UseForm) -> HttpResponse:
         by, robot = by_user(request.user), form.cleaned_data["robot"] or None

@@ -17,8 +17,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
+from fleet.admin.buttons import Button
+from fleet.admin.filters import FewFilter
 from fleet.admin.once import key_of
-from fleet.admin.pages import Button, FewFilter, PageAdmin
+from fleet.admin.pages import PageAdmin
 from fleet.history import by_user
 from fleet.refusals import Refused
 from fleet.wording import ago
@@ -138,7 +140,7 @@ class MissionAdmin(PageAdmin):
             return HttpResponseNotAllowed(["POST"])
         if not (self.has_add_permission(request) or self.has_change_permission(request)):
             raise PermissionDenied
-        row = self._found(request, request.GET["mission"]) if "mission" in request.GET else None
+        row = self.found(request, request.GET["mission"]) if "mission" in request.GET else None
         return JsonResponse(check(request.POST, choices_for(request.user, row), row.pk if row else None))
 
     def forms(self, request: HttpRequest, row: Any) -> dict[str, Any]:
@@ -198,7 +200,7 @@ class MissionAdmin(PageAdmin):
         """The moving parts of a mission's page, for one that is open; 204 when they are as the browser has them."""
         if request.method not in ("GET", "HEAD"):
             return HttpResponseNotAllowed(["GET"])
-        row = self._found(request, object_id)
+        row = self.found(request, object_id)
         context = {"row": row, "buttons": self.offer(request, row), "can_edit": self.can_edit(request, row)}
         context |= {"opts": self.opts, "key": quote(row.pk), **page_context(request, row)}
         if request.GET.get("seen") == context["stamp"]:

@@ -277,7 +277,7 @@ def test_the_robot_filter_stays_short(client, auditor, mission, robot, other_rob
 
     client.force_login(auditor)
     assert offered() == ["RB-001", "RB-002"]
-    monkeypatch.setattr("fleet.admin.pages.FEW", 0)
+    monkeypatch.setattr("fleet.admin.filters.FEW", 0)
     assert offered() == []
     assert offered("?robot__id__exact=RB-001") == ["RB-001"]
     assert offered("?robot__id__exact=RB-404") == []

@@ -10,7 +10,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from fleet.admin.pages import ReadOnlyAdmin
+from fleet.admin.kept import ReadOnlyAdmin
 from fleet.csv_files import table as csv_table
 from fleet.models import Brand, Site
 from telemetry.out.behind import groups_behind

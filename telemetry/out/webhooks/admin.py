@@ -13,7 +13,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from fleet.admin.pages import Button, PageAdmin
+from fleet.admin.buttons import Button
+from fleet.admin.pages import PageAdmin
 from fleet.admin.timeline import stamp, timeline
 from fleet.audit.questions import SUBJECTS, kind_in_words
 from fleet.history import KINDS, by_user
