@@ -30,7 +30,16 @@ def key_of(request: HttpRequest) -> str:
     if not key or len(key) > MAX_KEY or not key.isalnum():
         return ""
     said = sorted((name, values) for name, values in request.POST.lists() if name not in _BUTTONS)
+    said += sorted((name, [_content(file)]) for name, file in request.FILES.items())
     return f"{key} {request.path} {hashlib.sha256(repr(said).encode()).hexdigest()}"
+
+
+def _content(file: Any) -> str:
+    found = hashlib.sha256()
+    for chunk in file.chunks():
+        found.update(chunk)
+    file.seek(0)
+    return found.hexdigest()
 
 
 def carry_out(request: HttpRequest, wanted: Callable[[], Any]) -> tuple[Any, Event | None]:

@@ -9,13 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
-from fleet.history import by_user
+from fleet.admin import once, saving, seen
+from fleet.history import Origin, by_user
 from fleet.models import MapImage, Site
 from fleet.people.access import at_sites, may
 from fleet.refusals import Refused, to_field
 from fleet.sites import actions
 from fleet.sites.drawing import drawing
-from fleet.sites.maps import picture_of
+from fleet.sites.maps import Picture, picture_of
 
 M = {"step": "any"}  # metres and radians have as many digits as it takes
 
@@ -37,14 +38,16 @@ class MapForm(forms.Form):
         help_text="About that corner, counter-clockwise.",
     )  # fmt: skip
     picture = forms.FileField(
-        required=False, widget=forms.FileInput({"accept": "image/png,image/jpeg,image/webp"}),
+        widget=forms.FileInput({"accept": "image/png,image/jpeg,image/webp"}),
         help_text="PNG, JPEG or WebP, at most 10 MB and 8000 pixels a side. It is drawn anew: nothing else of the file is kept.",
     )  # fmt: skip
     field_order = ["picture"]
 
     def __init__(self, *args: Any, site: Site, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["picture"].required = not site.map_sha256
+        now = {"x": site.map_x, "y": site.map_y, "m_per_px": site.map_m_per_px, "rotation": site.map_rotation}
+        if site.map_sha256:
+            now["picture"] = [site.map_sha256]  # so it need not be sent, and another one is noticed
+        super().__init__(*args, initial=now, **kwargs)
         if site.map_sha256:
             self.fields["picture"].help_text += " Leave it empty to keep the present one."
 
@@ -53,31 +56,47 @@ def map_form(page: Any, request: HttpRequest, site: Site) -> HttpResponse:
     """A page of `SiteAdmin`."""
     if not may(request.user, "fleet.change_site", site.pk):
         raise PermissionDenied
-    initial = {"x": site.map_x, "y": site.map_y, "m_per_px": site.map_m_per_px, "rotation": site.map_rotation}
-    sent = request.method == "POST"
-    form = MapForm(request.POST if sent else None, request.FILES if sent else None, site=site, initial=initial)
-    if sent and form.is_valid():
+    sent = (request.POST, request.FILES) if request.method == "POST" else ()
+    form = MapForm(*sent, site=site)
+    if form.is_valid():
         try:
-            _save(request, site, dict(form.cleaned_data))
+            picture = _picture(form)
+            _, before = saving.change(
+                request, site, form, lambda: MapForm(site=Site.objects.get(pk=site.pk)),
+                lambda: _save(site, picture, form.cleaned_data, by_user(request.user)),
+            )  # fmt: skip
         except Refused as refused:
             to_field(form, refused)
         else:
-            messages.success(request, f"The map of {site} is saved. Check below that the places lie where they should.")
+            if before is None:
+                messages.success(
+                    request, f"The map of {site} is saved. Check below that the places lie where they should."
+                )
+            else:
+                once.say_again(request, "saved it already")
             return redirect(page.url("change", site))
     places = list(site.places.order_by("name"))
-    return page.render(request, "admin/drover/map_form.html", site, {"form": form, "drawing": drawing(site, places)})  # type: ignore[no-any-return]
+    context = {"form": form, "was": seen.of(form), "drawing": drawing(site, places)}
+    return page.render(request, "admin/drover/map_form.html", site, context)  # type: ignore[no-any-return]
 
 
-def _save(request: HttpRequest, site: Site, at: dict[str, Any]) -> None:
-    upload, by = at.pop("picture"), by_user(request.user)
-    if upload is None:
-        actions.place_map(site.pk, **at, by=by)
-        return
+def _picture(form: MapForm) -> Picture | None:
+    """The one that was sent, drawn anew; None when the present one stays."""
+    if "picture" not in form.changed_data:
+        return None
+    upload = form.cleaned_data["picture"]
     try:
-        picture = picture_of(upload, upload.size)
+        return picture_of(upload, upload.size)
     except Refused as refused:
         raise Refused(f"picture: {refused}") from refused
-    actions.set_map(site.pk, picture, **at, by=by)
+
+
+def _save(site: Site, picture: Picture | None, said: dict[str, Any], by: Origin) -> None:
+    at = {name: said[name] for name in ("x", "y", "m_per_px", "rotation")}
+    if picture is None:
+        actions.place_map(site.pk, **at, by=by)
+    else:
+        actions.set_map(site.pk, picture, **at, by=by)
 
 
 @require_safe

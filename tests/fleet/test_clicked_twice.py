@@ -1,24 +1,29 @@
 """Every page that makes or saves something: two clicks are one thing, and two people at one form are told of each other."""
 
+import io
 import re
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from fleet.admin import once
 from fleet.brands.actions import create_brand
 from fleet.history import by_user
-from fleet.models import ApiToken, Brand, Place, Robot, Silence, Site
+from fleet.models import ApiToken, Brand, Event, Place, Robot, Silence, Site
 from fleet.people import actions as people
 from fleet.robots import actions as robots
+from fleet.sites.actions import set_map
+from fleet.sites.maps import picture_of
 from missions import actions
 from missions.models import Mission, Template
 from missions.templates import save_template
 from telemetry.out.models import Sending, Webhook
 from telemetry.out.webhooks.actions import create_webhook
 from tests.actors import SYSTEM
+from tests.fleet.pictures import png
 from tests.missions.test_at_the_same_time import together
 
 KEY = "b" * 32
@@ -146,6 +151,26 @@ def test_rights_that_were_taken_away_do_not_come_back_with_a_form_of_before(admi
     again = save(was=re.search(r'name="was" value="(\w+)"', answer.content.decode())[1])
     assert again.status_code == 302, "sent once more, it is meant"
     assert User.objects.get(pk=supervisor.pk).email == "ana@example.org"
+
+
+def test_a_map_is_saved_once_and_not_over_somebody_elses(admin, site):
+    url, at = f"/admin/fleet/site/{site.pk}/map/", {"x": "1", "y": "0", "m_per_px": "0.05", "rotation": "0"}
+
+    def save(page, **more):
+        plan = SimpleUploadedFile("plan.png", png())
+        return admin.post(url, at | {"picture": plan, "once": KEY, "was": page.context["was"]} | more, follow=True)
+
+    page = admin.get(url)
+    answers = [save(page), save(page)]
+    assert [said(answer)[0][:24] for answer in answers] == ["The map of Hall 1 is sav", "Your first click has sav"]
+    assert Event.objects.filter(kind="site.map_set").count() == 1
+    page = admin.get(url)
+    set_map(site.pk, picture_of(io.BytesIO(png(30, 20)), 1), x=1, y=0, m_per_px=0.05, rotation=0, by=SYSTEM)
+    told = save(page, x="2")
+    assert told.context["form"].non_field_errors()[0].startswith("Somebody else saved it while this form was open.")
+    assert Site.objects.get().map_width == 30
+    assert save(told, x="2").redirect_chain, "sent once more, it is meant"
+    assert (Site.objects.get().map_width, Site.objects.get().map_x) == (40, 2)
 
 
 def test_a_robot_renamed_meanwhile_is_told_and_its_own_words_are_no_change(admin, robot, site, brand):
