@@ -2,16 +2,19 @@
 
 import base64
 import binascii
+import hashlib
 from collections import Counter
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 
+from fleet.admin import seen
 from fleet.admin.pages import PageAdmin
 from fleet.csv_files import imports
 from fleet.csv_files import table as csv_table
@@ -53,7 +56,7 @@ class SheetAdmin(PageAdmin):
         return answer
 
     def import_view(self, request: HttpRequest) -> HttpResponse:
-        """First the file, then what it would do, then what it did."""
+        """First the file, then what it would do, then what it did: what was shown, or, without a digest of that, what it is now."""
         if not self._may_import(request):
             raise PermissionDenied
         context: dict[str, Any] = {"form": FileForm(), "sheet": self.sheet}
@@ -68,11 +71,17 @@ class SheetAdmin(PageAdmin):
                 form.errors.pop("file", None)
                 form.add_error("file", str(refused))
             else:
-                done = "apply" in request.POST
+                was, done = _digest(plan), "apply" in request.POST
+                if done and request.POST.get(seen.NAME, was) != was:
+                    messages.warning(
+                        request, "By now it would do something else than you were shown, so nothing was done."
+                    )
+                    done = False
                 if done:
                     plan = imports.applied(plan, by_user(request.user))
                 context |= {
                     "plan": plan,
+                    "was": was,
                     "done": done,
                     "counts": _counts(plan),
                     "again": base64.b64encode(raw).decode(),
@@ -99,6 +108,11 @@ def _sent(request: HttpRequest) -> bytes:
     if upload is None:
         raise Refused("Choose a file.")
     return bytes(upload.read(csv_table.MAX_BYTES + 1))
+
+
+def _digest(plan: list[imports.Planned]) -> str:
+    """What people are shown that it would do."""
+    return hashlib.sha256(repr([row[:3] for row in plan]).encode()).hexdigest()[:32]
 
 
 def _counts(plan: list[imports.Planned]) -> dict[str, int]:

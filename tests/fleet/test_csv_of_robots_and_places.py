@@ -24,9 +24,9 @@ def upload(client, page: str, text: str | bytes):
     return client.post(f"{page}import/", {"file": SimpleUploadedFile("f.csv", raw)})
 
 
-def apply(client, page: str, text: str | bytes):
+def apply(client, page: str, text: str | bytes, **more: str):
     raw = text.encode() if isinstance(text, str) else text
-    return client.post(f"{page}import/", {"again": base64.b64encode(raw).decode(), "apply": "1"})
+    return client.post(f"{page}import/", {"again": base64.b64encode(raw).decode(), "apply": "1"} | more)
 
 
 def whats(answer) -> list[str]:
@@ -55,6 +55,19 @@ def test_first_a_preview_then_each_row_by_itself_then_nothing_more(client, admin
     again = apply(client, ROBOTS, ROBOT_FILE)
     assert whats(again) == ["same", "same", "error", "error"]
     assert Event.objects.count() == before + 1
+
+
+def test_what_was_shown_is_done_and_nothing_else(client, admin_person, robot):
+    client.force_login(admin_person)
+    file = "id,name,site,brand\nRB-001,Ella,,\nRB-002,Bruno,Hall 1,Haulmate\n"
+    shown = upload(client, ROBOTS, file)
+    actions.edit_robot("RB-001", name="Emma", site=robot.site_id, brand=robot.brand_id, by=SYSTEM)
+    again = apply(client, ROBOTS, file, was=shown.context["was"])
+    assert (whats(shown), whats(again), again.context["done"]) == (["same", "add"], ["change", "add"], False)
+    assert Robot.objects.get().name == "Emma", "nobody was shown that it would be renamed"
+    assert "nothing was done" in again.content.decode()
+    assert apply(client, ROBOTS, file, was=again.context["was"]).context["done"]
+    assert set(Robot.objects.values_list("name", flat=True)) == {"Ella", "Bruno"}
 
 
 def test_a_row_changes_and_retires(client, admin_person, robot):
