@@ -4,7 +4,6 @@ import json
 import random
 import time
 import tracemalloc
-from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -217,9 +216,11 @@ def test_both_ways_of_reading_agree(part, monkeypatch):
     read, typed = getattr(reading, part), getattr(reading.typed, part)
     fast = {}
     for payload in payloads(part, samples()[part]):
-        with suppress(Exception):
+        try:
             typed(payload)
-            fast[payload] = read(payload)
+        except reading._NOT_TYPED:
+            continue
+        fast[payload] = read(payload)
     assert len(fast) > 100
     monkeypatch.setattr(reading.typed, part, never)
     differ = {payload[:300]: (found, read(payload)) for payload, found in fast.items() if found != read(payload)}
