@@ -1,7 +1,6 @@
 """Missions over the API: created once, listed page by page, followed, steered; errors that name the field."""
 
 import asyncio
-import threading
 from datetime import timedelta
 from uuid import uuid4
 
@@ -19,6 +18,7 @@ from missions.facts import Accepted, Paused
 from missions.models import Mission
 from telemetry.api.following import Followers, followers
 from tests.actors import STEPS, SYSTEM, tell
+from tests.together import together
 
 DRIVE = [{"command": "navigate", "params": {"place": "Dock A"}}]
 
@@ -108,19 +108,7 @@ def test_a_key_that_cannot_be_kept_is_refused(program, order, key):
 
 @pytest.mark.django_db(transaction=True)
 def test_five_clicks_at_once_make_one_mission(program, order):
-    answers = []
-
-    def click():
-        try:
-            answers.append(program("POST", "/missions", order, Idempotency_Key="clicked"))
-        finally:
-            connection.close()
-
-    clicks = [threading.Thread(target=click) for _ in range(5)]
-    for thread in clicks:
-        thread.start()
-    for thread in clicks:
-        thread.join(20)
+    answers = together(*[lambda: program("POST", "/missions", order, Idempotency_Key="clicked")] * 5)
     assert [a.status_code for a in answers] == [201] * 5
     assert len({a.said["id"] for a in answers}) == 1
     assert Mission.objects.count() == 1

@@ -1,9 +1,6 @@
 """Address and settings of robots that other makers built: judged by the driver, one robot in service per address."""
 
-import threading
-
 import pytest
-from django.db import connection
 
 from fleet.brands.actions import create_brand, edit_brand
 from fleet.history import AGGREGATES, fold
@@ -15,6 +12,7 @@ from fleet.robots.facts import Offers
 from tests.actors import SYSTEM
 from tests.drivers import NATIVE, POST, of_these
 from tests.fleet.test_robot_words import say
+from tests.together import together
 
 PICTURE = "\u202egnp.exe"
 
@@ -138,24 +136,9 @@ def test_where_the_driver_knows_no_addresses_there_are_none(site, brand, foreign
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("_round", range(3))
 def test_two_that_claim_one_address_at_once(site, foreign, _round):
-    start, said = threading.Barrier(2, timeout=10), {}
-
-    def run(id):
-        start.wait()
-        try:
-            enrol(site, foreign, id)
-            said[id] = "enrolled"
-        except Refused as refused:
-            said[id] = str(refused)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=(id,)) for id in ("F-1", "F-2")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert sorted(word[:8] for word in said.values()) == ["address:", "enrolled"]
+    said = together(lambda: enrol(site, foreign, "F-1"), lambda: enrol(site, foreign, "F-2"))
+    [refused] = [one for one in said if isinstance(one, Refused)]
+    assert str(refused).startswith("address: ")
     assert Robot.objects.filter(address="KIT/0001").count() == 1
 
 

@@ -1,6 +1,5 @@
 """Alerts: opened and cleared by events, one open per cause, acknowledged, cleared and silenced by people."""
 
-import threading
 from datetime import timedelta
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ from fleet.signals import alert_changed
 from missions import actions, facts
 from missions.ledger import Ledger
 from tests.actors import START, SYSTEM, online, tell
+from tests.together import together
 
 pytestmark = pytest.mark.django_db
 
@@ -272,24 +272,11 @@ def test_a_silence_that_makes_no_sense_is_refused(site, change, says):
 
 @pytest.mark.django_db(transaction=True)
 def test_two_that_raise_the_same_cause_at_once_make_one_alert():
-    barrier, failed = threading.Barrier(4), []
-
     def one() -> None:
-        try:
-            barrier.wait()
-            for _ in range(10):
-                alerts.raise_alert("redis_full", severity="critical", text="Redis is full")
-        except Exception as error:
-            failed.append(error)
-        finally:
-            connection.close()
+        for _ in range(10):
+            alerts.raise_alert("redis_full", severity="critical", text="Redis is full")
 
-    threads = [threading.Thread(target=one) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
+    assert together(*[one] * 4) == [None] * 4
     assert AlertTally.objects.get().count == 40
     assert Event.objects.filter(kind="alert.opened").count() == 1
 

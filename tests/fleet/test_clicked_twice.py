@@ -24,7 +24,7 @@ from telemetry.out.models import Sending, Webhook
 from telemetry.out.webhooks.actions import create_webhook
 from tests.actors import SYSTEM
 from tests.fleet.pictures import png
-from tests.missions.test_at_the_same_time import together
+from tests.together import together
 
 KEY = "b" * 32
 BRAND = {

@@ -1,11 +1,9 @@
 """From a row to the first message: the token is shown once, whatever the browser does, and the page says what comes."""
 
 import re
-import threading
 from datetime import timedelta
 
 import pytest
-from django.db import connections
 from django.test import Client
 from django.utils import timezone
 
@@ -17,6 +15,7 @@ from telemetry import snapshots
 from telemetry.gateways.knocks import Stranger, record
 from telemetry.pages.connecting import standing
 from tests.actors import SYSTEM, online
+from tests.together import together
 
 ROBOT = "/admin/fleet/robot/RB-001/"
 
@@ -56,22 +55,14 @@ def test_a_form_that_was_never_shown_issues_nothing(client, admin_person, robot,
 def test_two_clicks_at_once_issue_one(robot, admin_person):
     client = Client()
     client.force_login(admin_person)
-    data, answers = form(client), []
+    data = form(client)
 
     def click():
-        try:
-            mine = Client()
-            mine.force_login(admin_person)
-            answers.append(mine.post(f"{ROBOT}issue/", data).status_code)
-        finally:
-            connections.close_all()
+        mine = Client()
+        mine.force_login(admin_person)
+        return mine.post(f"{ROBOT}issue/", data).status_code
 
-    threads = [threading.Thread(target=click) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(answers) == [200, 302, 302, 302]
+    assert sorted(together(*[click] * 4)) == [200, 302, 302, 302]
     assert RobotCredential.objects.count() == 1
 
 

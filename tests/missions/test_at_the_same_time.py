@@ -13,28 +13,9 @@ from missions import actions, drawing_up, ledger, locked
 from missions.facts import Accepted, Cancelled, Delivered
 from missions.models import Mission
 from tests.actors import tell
+from tests.together import together
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def together(*calls):
-    """Run the calls in own threads and connections; their results in order."""
-    results = [None] * len(calls)
-
-    def run(index, call):
-        try:
-            results[index] = call()
-        except Exception as error:
-            results[index] = error
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    return results
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from missions.charging import Charger, Run, needs_charge, runs
 from missions.models import Mission
 from missions.queue.reasons import RobotFacts
 from tests.actors import SYSTEM
-from tests.missions.test_at_the_same_time import together
+from tests.together import together
 
 LOW = RobotFacts("RB-001", "Ella", 1, frozenset({"charge"}), battery=20.0, charge_below_pct=25, x=0.0, y=0.0)
 BAY = Charger(1, "Charger 1", 5.0, 0.0)

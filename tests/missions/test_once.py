@@ -11,7 +11,7 @@ from fleet.models import Event
 from missions import actions, drawing_up, templates
 from missions.drawing_up import DrawnUp
 from missions.models import Mission
-from tests.missions.test_at_the_same_time import together
+from tests.together import together
 
 ADD = "/admin/missions/mission/add/"
 KEY = re.compile(r'name="once" value="([0-9a-f]{32})"')

@@ -13,7 +13,8 @@ from missions import actions, drawing_up
 from missions.models import Mission
 from missions.queue.dispatching import carry_out, decisions
 from tests.actors import SYSTEM
-from tests.missions.test_at_the_same_time import meet, together  # noqa: F401
+from tests.missions.test_at_the_same_time import meet  # noqa: F401
+from tests.together import together
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAIT = [{"command": "wait", "params": {"seconds": 1}}]

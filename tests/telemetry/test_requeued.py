@@ -1,9 +1,6 @@
 """Dead letters that are requeued: applied exactly once, in their robot's order, and everybody is told what became of it."""
 
-import threading
-
 import pytest
-from django.db import connection
 
 from fleet.history import by_user
 from fleet.models import Alert, Command, CommandState, Event, Hold
@@ -18,6 +15,7 @@ from telemetry.models import ProcessedMessage, Watermark
 from telemetry.worker.poison import TRIES
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import message, say, whole_life, work
+from tests.together import together
 
 
 @pytest.fixture
@@ -160,23 +158,9 @@ def test_five_clicks_of_two_people_are_one_requeue(dispatched, supervisor, admin
     letter = DeadLetter.objects.create(
         direction="in", robot_id="RB-001", msg_id=dispatched.pk, body="{}", reason="x", created_at=dispatched.created_at
     )
-    said, start = [], threading.Barrier(5, timeout=10)
-
-    def click(person):
-        start.wait()
-        try:
-            said.append(requeue_letter(letter.pk, by=by_user(person)))
-        except Exception as error:
-            said.append(repr(error))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=click, args=(p,)) for p in (supervisor, admin_person) * 2 + (supervisor,)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert sorted(said) == ["requeued"] + ["requeued already"] * 4
+    people = (supervisor, admin_person) * 2 + (supervisor,)
+    said = together(*(lambda p=p: requeue_letter(letter.pk, by=by_user(p)) for p in people))
+    assert sorted(map(str, said)) == ["requeued"] + ["requeued already"] * 4
     assert Event.objects.filter(kind="letter.requeued").count() == 1
 
 

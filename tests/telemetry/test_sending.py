@@ -25,6 +25,7 @@ from telemetry.gateways.rows import Asked, OpenCommand, look, open_session
 from telemetry.gateways.tries import Tries
 from tests.actors import SYSTEM, tell
 from tests.telemetry.wire import Wire
+from tests.together import together
 
 ONE, TWO = (uuid.UUID(int=n) for n in (1, 2))
 NOW = timezone.now()
@@ -222,29 +223,14 @@ def _kinds(asked):
 @pytest.mark.parametrize("_round", range(5))
 def test_the_owners_claim_against_a_cancel(dispatched, supervisor, _round):
     """By the very statements of both: either it may have left, and a cancel follows it, or it never leaves."""
-    asked, results = _asked(), {}
-    start = threading.Barrier(2, timeout=10)
-
-    def run(name, call):
-        start.wait()
-        try:
-            results[name] = call()
-        finally:
-            connection.close()
-
-    calls = {
-        "taken": lambda: _kinds(asked),
-        "said": lambda: mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor)),
-    }
-    threads = [threading.Thread(target=run, args=pair) for pair in calls.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    asked = _asked()
+    taken, said = together(
+        lambda: _kinds(asked), lambda: mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor))
+    )
     assign = Command.objects.get(kind="mission.assign")
     assert assign.state == "withdrawn"
-    if results["said"] == "aborted":
-        assert "mission.assign" not in results["taken"] and assign.sent_at is None
+    if said == "aborted":
+        assert "mission.assign" not in taken and assign.sent_at is None
         assert not Command.objects.filter(kind="mission.cancel").exists()
         assert _kinds(asked) == []
     else:
