@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from fleet.people.tokens import SCOPES, issue_token
-from tests.actors import SYSTEM
+from tests.actors import STEPS, SYSTEM
 
 
 class Caller:
@@ -41,3 +41,8 @@ def program(caller, supervisor) -> Caller:
 @pytest.fixture
 def other_program(caller, other_supervisor) -> Caller:
     return caller(other_supervisor)
+
+
+@pytest.fixture
+def order(robot):
+    return {"title": "Fetch pallet 7", "site": robot.site_id, "robot": robot.pk, "steps": STEPS}

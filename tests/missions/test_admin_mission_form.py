@@ -4,7 +4,10 @@ import pytest
 from django.utils.html import escape
 
 from fleet.brands.actions import edit_brand
+from fleet.commit import Conflict
 from fleet.models import Event, Robot
+from fleet.refusals import MOVED_ON
+from missions import actions
 from missions.command_types import TYPES
 from missions.models import Mission, State
 from tests.actors import SYSTEM
@@ -248,3 +251,33 @@ def test_a_dispatched_mission_cannot_be_edited(client, supervisor, dispatched):
     now = Mission.objects.get()
     assert (now.version, now.steps.count()) == (dispatched.version, 3)
     assert "can no longer be edited" in client.get(page(dispatched)).content.decode()
+
+
+def test_save_and_run(client, supervisor, robot):
+    client.force_login(supervisor)
+    client.post(ADD, head(robot, _run="1") | rows(DRIVE))
+    assert Mission.objects.get().dispatched_at
+    assert "“Pallet 7” is drawn up. Dispatched to Ella." in client.get(ADD).content.decode()
+    answer = client.post(ADD, head(robot, _run="1", title="Second") | rows(DRIVE), follow=True)
+    said = str(next(iter(answer.context["messages"])))
+    assert said == "“Second” is drawn up. Waits: Ella is busy with “Pallet 7”."
+    second = Mission.objects.get(title="Second")
+    assert (second.dispatched_at, second.queued_at is not None) == (None, True)
+
+
+def test_a_mission_that_needs_approval_is_saved_and_says_so(client, supervisor, robot):
+    client.force_login(supervisor)
+    answer = client.post(ADD, head(robot, _run="1", needs_approval="on") | rows(DRIVE), follow=True)
+    said = [str(message) for message in answer.context["messages"]]
+    assert said[0].startswith("Not run: It needs approval before it can run.")
+    assert Mission.objects.get().queued_at is None
+
+
+def test_a_lost_race_is_said_in_words(client, supervisor, robot, monkeypatch):
+    def lost(*_, **__):
+        raise Conflict("1 of 1 mission rows had moved on")
+
+    monkeypatch.setattr(actions, "queue_mission", lost)
+    client.force_login(supervisor)
+    answer = client.post(ADD, head(robot, _run="1") | rows(DRIVE), follow=True)
+    assert str(next(iter(answer.context["messages"]))) == f"Not run: {MOVED_ON}"

@@ -167,12 +167,12 @@ DEFECTS = (
         "VDA 5050: cancelled when it was told to", "telemetry/drivers/vda5050/cancels.py",
         "            elif heard:\n                yield from self._say(command, {}, now)\n",
         "            if heard:\n                yield from self._say(command, {}, now)\n",
-        "tests/telemetry/vda5050/test_stopping.py::test_a_cancel_that_is_never_answered_is_never_said_to_be_done",
+        "tests/telemetry/vda5050/test_cancelling.py::test_a_cancel_that_is_never_answered_is_never_said_to_be_done",
     ),
     one(
         "VDA 5050: an idle robot is sent a cancel", "telemetry/drivers/vda5050/cancels.py",
         "            if known.profile.idle_cancel:\n", "            if True:\n",
-        "tests/telemetry/vda5050/test_stopping.py::test_an_idle_robot_is_sent_no_cancel_even_if_the_site_would",
+        "tests/telemetry/vda5050/test_cancelling.py::test_an_idle_robot_is_sent_no_cancel_even_if_the_site_would",
     ),
     one(
         "VDA 5050: what people brought about is a failure", "telemetry/drivers/vda5050/receipts.py",
