@@ -106,13 +106,13 @@ DEFECTS = (
     one(
         "transport try counted while offline", "telemetry/gateways/link.py",
         "        if self.silent(now):\n", "        if False:\n",
-        "tests/telemetry/test_sending.py"
+        "tests/telemetry/test_one_link.py"
         "::test_a_robot_that_is_silent_is_sent_nothing_but_stops_until_it_is_heard_again",
     ),
     one(
         "transport try counted that never left", "telemetry/gateways/link.py",
         "            sending.sent -= 1\n", "            sending.sent -= 0\n",
-        "tests/telemetry/test_sending.py::test_what_could_not_leave_is_no_try",
+        "tests/telemetry/test_one_link.py::test_what_could_not_leave_is_no_try",
     ),
     one(
         "acceptance try counted while offline", "missions/decide/handing.py",

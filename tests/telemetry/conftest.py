@@ -7,6 +7,7 @@ from django.conf import settings
 from fleet.robots import credentials
 from telemetry.gateways import links
 from telemetry.gateways.http.callers import Callers
+from telemetry.gateways.link import Link
 from telemetry.one_connection import OneConnection
 from telemetry.worker.loop import Worker
 from tests.actors import SYSTEM
@@ -30,6 +31,12 @@ def streams(settings):
         live.flushdb()
         durable.flushdb()
         yield durable
+
+
+@pytest.fixture
+def link() -> Link:
+    """In memory, with its own clock."""
+    return Link("RB-001", 7, 1, send=None, close=None, spread=lambda command, sent: 1.0)
 
 
 @pytest.fixture

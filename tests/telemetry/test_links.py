@@ -1,4 +1,4 @@
-"""The links that a process owns: one per robot, commands in order and again until acknowledged, access that ends."""
+"""The links that a process owns: one per robot, commands in order, access that ends."""
 
 import asyncio
 import json
@@ -20,84 +20,14 @@ from telemetry import protocol
 from telemetry.gateways import link as one_link
 from telemetry.gateways import links
 from telemetry.gateways.intake import Intake, Unavailable
-from telemetry.gateways.link import RETRY_S, Link
 from telemetry.gateways.links import Links
-from telemetry.gateways.rows import Asked, OpenCommand, look, open_session, send_back
+from telemetry.gateways.rows import Asked, look, open_session, send_back
 from telemetry.one_connection import OneConnection
 from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import stored
 from tests.telemetry.wire import Wire
 
 ONE, TWO, THREE = (uuid.UUID(int=n) for n in (1, 2, 3))
-
-
-# --- one link in memory, with its own clock
-
-
-@pytest.fixture
-def link():
-    return Link("RB-001", 7, 1, send=None, close=None, spread=lambda command, sent: 1.0)
-
-
-def opened(*commands):
-    return [OpenCommand(id, kind, f"{kind} {id.int}") for id, kind in commands]
-
-
-def test_commands_go_out_in_order_and_stops_before_all_others(link):
-    link.learn(opened((ONE, "mission.assign"), (TWO, "mission.pause"), (THREE, "robot.stop")))
-    assert link.take_due(0.0) == ["robot.stop 3", "mission.assign 1", "mission.pause 2"]
-    assert link.take_due(0.0) == []
-
-
-def test_a_stop_goes_out_while_others_wait_for_their_next_try(link):
-    link.learn(opened((ONE, "mission.assign")))
-    link.take_due(0.0)
-    link.learn(opened((ONE, "mission.assign"), (TWO, "robot.stop")))
-    assert link.take_due(0.1) == ["robot.stop 2"]
-
-
-def test_an_unacknowledged_command_is_sent_again_after_1_2_4_8_16_s_and_then_every_16(link):
-    link.learn(opened((ONE, "mission.assign")))
-    sent = []
-    for tenths in range(1000):
-        link.learn(opened((ONE, "mission.assign")))
-        sent += [tenths / 10] * len(link.take_due(tenths / 10))
-    assert RETRY_S == (1, 2, 4, 8, 16)
-    assert sent == [0, 1, 3, 7, 15, 31, 47, 63, 79, 95]
-
-
-def test_an_acknowledged_command_is_not_sent_again_until_it_was_done_and_opened_again(link):
-    link.learn(opened((ONE, "mission.assign")))
-    assert link.acknowledge(ONE) is None  # it was not sent yet
-    link.take_due(0.0)
-    assert link.acknowledge(ONE).command.id == ONE
-    assert link.acknowledge(ONE) is None
-    link.learn(opened((ONE, "mission.assign")))
-    assert link.take_due(100.0) == []
-    link.learn([])
-    link.learn(opened((ONE, "mission.assign")))
-    assert link.take_due(101.0) == ["mission.assign 1"]
-
-
-def test_a_robot_that_speaks_of_endless_sessions_costs_no_more_than_one_that_speaks_of_many(link):
-    """As many as a restore leaves between two generations; the newest count."""
-    for session in range(1, 3 * one_link.TOLD):
-        link.heard_of((session,))
-        link.passed({session: 5})
-    assert len(link.ask().sessions) <= one_link.TOLD + 1
-    assert len(link.applied) <= 2 * one_link.TOLD
-    assert {3 * one_link.TOLD - 1, 2 * one_link.TOLD} <= link.applied.keys() & set(link.ask().sessions)
-
-
-def test_a_withdrawn_command_is_forgotten(link):
-    link.learn(opened((ONE, "mission.assign")))
-    link.take_due(0.0)
-    link.learn([])
-    assert link.take_due(100.0) == []
-    assert link.acknowledge(ONE) is None
-
-
-# --- real links
 
 
 @pytest.fixture

@@ -11,14 +11,13 @@ from django.test import Client
 from prometheus_client import generate_latest
 
 from fleet.history import by_user
-from fleet.robots import credentials, stopping
+from fleet.robots import stopping
 from missions.ledger import Ledger
 from missions.models import DeadLetter
 from telemetry import metrics, snapshots, translate
 from telemetry.gateways.http.callers import Callers
 from telemetry.live import hub as hubs
 from telemetry.watching import scrape, site_gauges
-from tests.actors import SYSTEM
 from tests.telemetry.post import Post
 from tests.telemetry.robots_talk import NOW, message, say, whole_life, work
 from tests.telemetry.wire import Wire
@@ -115,11 +114,6 @@ def test_gaps_are_numbers_that_never_came(seqs, gaps, since):
     for seq in seqs:
         numbers.saw(1, "lossy", seq)
     assert since("seq_gaps_total", channel="lossy") == gaps
-
-
-@pytest.fixture
-def token(robot) -> str:
-    return credentials.issue_credential("RB-001", by=SYSTEM)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,4 +1,4 @@
-"""Delivery records: tries count only while the link is up, and what left is told from what never did."""
+"""Delivery records: tries that are written down, and what left is told from what never did."""
 
 import asyncio
 import threading
@@ -18,10 +18,8 @@ from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
 from telemetry.gateways import tries
-from telemetry.gateways.http.polling import PolledLink
-from telemetry.gateways.link import JITTER, RETRY_S, SILENT_S, Link
 from telemetry.gateways.links import Links
-from telemetry.gateways.rows import Asked, OpenCommand, look, open_session
+from telemetry.gateways.rows import Asked, look, open_session
 from telemetry.gateways.tries import Tries
 from tests.actors import SYSTEM, tell
 from tests.telemetry.wire import Wire
@@ -29,62 +27,6 @@ from tests.together import together
 
 ONE, TWO = (uuid.UUID(int=n) for n in (1, 2))
 NOW = timezone.now()
-
-
-def opened(*commands):
-    return [OpenCommand(id, kind, f"{kind} {id.int}") for id, kind in commands]
-
-
-@pytest.fixture
-def link():
-    return Link("RB-001", 7, 1, send=None, close=None, spread=lambda command, sent: 1.0)
-
-
-# --- when a try counts
-
-
-def test_waits_between_tries_are_spread_so_that_a_fleet_does_not_repeat_in_step():
-    waits = []
-    for _ in range(200):
-        link = Link("RB-001", 7, 1, send=None, close=None)
-        one = uuid.uuid4()
-        link.learn(opened((one, "mission.assign")))
-        link.take_due(0.0)
-        waits.append(link.commands[one].due)
-    assert RETRY_S[0] * (1 - JITTER) <= min(waits) < max(waits) <= RETRY_S[0] * (1 + JITTER)
-    assert len(set(waits)) > 100
-
-
-def test_a_robot_that_is_silent_is_sent_nothing_but_stops_until_it_is_heard_again(link):
-    link.learn(opened((ONE, "mission.assign"), (TWO, "robot.stop")))
-    link.heard = 0.0
-    assert link.take_due(SILENT_S + 0.1) == ["robot.stop 2"]
-    assert link.commands[ONE].sent == 0
-    link.heard = SILENT_S + 1
-    assert link.take_due(SILENT_S + 1) == ["mission.assign 1"]  # the wait did not grow meanwhile
-
-
-def test_what_could_not_leave_is_no_try(link):
-    link.learn(opened((ONE, "mission.assign"), (TWO, "mission.pause")))
-    _first, second = link.take_due(0.0)
-    assert link.settle([second]) == ([ONE], [TWO])
-    assert [link.commands[id].sent for id in (ONE, TWO)] == [1, 0]
-    assert link.settle([]) == ([], [])
-
-
-async def test_a_robot_over_http_is_tried_only_while_a_poll_is_open():
-    polled = PolledLink("RB-001", 7, 1, {}, clock=lambda: 0.0)
-    polled.learn(opened((ONE, "mission.assign")))
-    for second in range(100):
-        polled.take_due(float(second))
-    assert polled.settle([]) == ([], []) and polled.commands[ONE].sent == 0
-    poll = polled.begin(25)
-    polled.take_due(100.0)
-    assert await poll.answer == (["mission.assign 1"], "") and polled.over == "HTTP"
-    assert polled.settle([]) == ([ONE], [])
-
-
-# --- what is written
 
 
 class Database:
@@ -286,12 +228,6 @@ def test_what_a_silent_robot_is_not_sent_is_not_marked_as_sent(dispatched, super
     assert _kinds([quiet]) == []
     assert Command.objects.get(kind="mission.assign").sent_at is None
     assert mission_actions.cancel_mission(dispatched.pk, by=by_user(supervisor)) == "aborted"
-
-
-def test_a_link_is_silent_when_its_robot_was_not_heard_for_long(link):
-    link.heard = 100.0
-    assert [link.ask(100 + SILENT_S + late).quiet for late in (0, 0.1)] == [False, True]
-    assert Link("RB-001", 7, 1, send=None, close=None).ask(10**9).quiet is False  # nobody keeps track
 
 
 # --- the tombstone

@@ -6,7 +6,7 @@ from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.http.polling import PolledLink
 from telemetry.gateways.rows import OpenCommand
 from telemetry.protocol import REPLACED, Bad
-from tests.telemetry.test_links import ONE
+from tests.telemetry.test_one_link import ONE
 
 
 @pytest.fixture
