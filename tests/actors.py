@@ -13,6 +13,7 @@ from fleet.people.actions import grant_access
 from fleet.robots import actions as fleet_actions
 from fleet.sites.actions import add_place, create_site
 from missions import actions, drawing_up
+from missions.facts import Accepted, Delivered
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
@@ -124,6 +125,13 @@ def mission(robot, supervisor) -> Mission:
 def dispatched(mission, supervisor) -> Mission:
     actions.dispatch_mission(mission.pk, by=by_user(supervisor))
     return Mission.objects.get(pk=mission.pk)
+
+
+@pytest.fixture
+def running(dispatched) -> Mission:
+    """Its robot has accepted it."""
+    tell(dispatched, Delivered(), Accepted(1))
+    return Mission.objects.get(pk=dispatched.pk)
 
 
 def tell(mission: Mission, *facts: object, at: datetime | None = None, origin: Origin | None = None) -> list[str]:

@@ -10,6 +10,7 @@ from urllib.request import urlopen
 
 import psycopg.conninfo
 import pytest
+import redis
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
@@ -103,6 +104,13 @@ def nothing_was_left(request):
         request.getfixturevalue("transactional_db")
         for model in (Event, Robot, Mission, User, Session, Alert):
             assert not model.objects.exists(), model
+
+
+@pytest.fixture
+def empty_live_redis():
+    """Nothing is known of where robots are, whatever tests before have said."""
+    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as client:
+        client.flushdb()
 
 
 @pytest.fixture(scope="module")

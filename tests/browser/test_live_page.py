@@ -4,8 +4,6 @@ import signal
 from datetime import UTC, datetime
 
 import pytest
-import redis
-from django.conf import settings
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
@@ -16,13 +14,7 @@ from missions import actions, drawing_up, facts
 from tests import varied_fleet
 from tests.actors import STEPS, SYSTEM, tell, user
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(autouse=True)
-def empty_live_redis():
-    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as client:
-        client.flushdb()
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_live_redis")]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import signal
 
 import pytest
-import redis
 from django.conf import settings
 from django.test import Client
 from django.utils import timezone
@@ -16,13 +15,7 @@ from fleet.robots.stopping import stop_robot
 from tests.actors import SYSTEM, online
 from tests.browser.test_live_page import Words, card, is_live, opened
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(autouse=True)
-def empty_live_redis():
-    with redis.Redis.from_url(settings.LIVE_REDIS_URL) as client:
-        client.flushdb()
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_live_redis")]
 
 
 @pytest.fixture

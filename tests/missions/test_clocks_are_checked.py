@@ -8,15 +8,9 @@ from django.db import IntegrityError, transaction
 from fleet.commit import commit, load
 from fleet.history import AGGREGATES, Origin
 from missions import invariants
-from missions.facts import Accepted, Cancel, Cancelled, Delivered, StepCompleted, StepFailed
+from missions.facts import Cancel, Cancelled, StepCompleted, StepFailed
 from missions.models import Mission
 from tests.actors import tell
-
-
-@pytest.fixture
-def running(dispatched):
-    tell(dispatched, Delivered(), Accepted(1))
-    return Mission.objects.get(pk=dispatched.pk)
 
 
 def force(mission, kind, **data):

@@ -40,12 +40,6 @@ def kinds(mission):
 
 
 @pytest.fixture
-def running(dispatched):
-    tell(dispatched, Delivered(), Accepted(1))
-    return again(dispatched)
-
-
-@pytest.fixture
 def steps_done(running):
     for step in (1, 2, 3):
         tell(running, StepCompleted(1, step, 1))

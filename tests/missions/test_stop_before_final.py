@@ -37,12 +37,6 @@ def last_kinds(mission, count):
     return [*kinds[:count]][::-1]
 
 
-@pytest.fixture
-def running(dispatched):
-    tell(dispatched, Delivered(), Accepted(1))
-    return again(dispatched)
-
-
 def cancel(mission, who, reason="blocked aisle"):
     return actions.cancel_mission(mission.pk, by=by_user(who), reason=reason)
 

@@ -27,7 +27,7 @@ from missions.facts import (
 from missions.ledger import Ledger
 from missions.models import Mission
 from telemetry import translate
-from tests.actors import SYSTEM, tell
+from tests.actors import SYSTEM
 from tests.missions.machine import START, Machine, step
 
 WAITS = {"offline_policy": "wait"}
@@ -238,12 +238,6 @@ def test_accepted_by_an_answer_while_clocks_stand_still(kind):
 
 
 # with rows: who tells the mission that its robot is stopped
-
-
-@pytest.fixture
-def running(dispatched):
-    tell(dispatched, Delivered(), Accepted(1))
-    return Mission.objects.get(pk=dispatched.pk)
 
 
 def fire(mission, now):
