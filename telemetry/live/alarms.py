@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from fleet.alerts.heard import RANK, heard
 from fleet.models import Severity
-from telemetry.live.cards import moment
+from telemetry.live.words import moment
 
 SHOWN = 50  # in the panel; Admin has all
 SHAPES = {Severity.CRITICAL: ("bad", "bad"), Severity.WARNING: ("warn", "warn"), Severity.INFO: ("idle", "ok")}

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from missions.queue.reasons import RobotFacts, Robots
-from telemetry.live import cards
 from telemetry.live.loading import MissionRow, RobotRow
+from telemetry.live.queue_facts import robot_facts
 from telemetry.snapshots import Snapshot
 
 Places = dict[str, tuple[int, str | None]]  # mission → how many are before it, and the title of the last of them
@@ -27,7 +27,7 @@ class WaitingLine:
     def facts(self, robot_id: str) -> RobotFacts | None:
         """What the queue's rule needs to know of a robot, if it is here."""
         row, snapshot = self._robots.get(robot_id), self._snapshots.get(robot_id)
-        return None if row is None else cards.robot_facts(row, snapshot.battery if snapshot else None)
+        return None if row is None else robot_facts(row, snapshot.battery if snapshot else None)
 
     def robots_at(self, site: int) -> Robots:
         """Robots that may take what names none; worked out once until one of them changes."""

@@ -14,6 +14,7 @@ from django.conf import settings
 from fleet.robots.wording import MODES
 from telemetry.live import cards, fragments
 from telemetry.live.loading import Hold, MissionRow, RobotRow, Waits
+from telemetry.live.queue_facts import robot_facts
 from telemetry.snapshots import Snapshot
 
 T0 = datetime(2026, 11, 29, 10, 31, tzinfo=UTC)
@@ -47,7 +48,7 @@ def waiting(**given) -> MissionRow:
     return mission(**{"state": "pending", "step": 0, "dispatched_at": None, "queued_at": T0, "waits": Waits()} | given)
 
 
-ELLA = cards.robot_facts(robot(), 80.0)
+ELLA = robot_facts(robot(), 80.0)
 
 
 def hold(kind="stopped", **given) -> Hold:
@@ -162,7 +163,7 @@ def test_a_card_says_the_one_thing_to_know(row, battery, tone, shape, bucket, wo
     ],
 )
 def test_a_waiting_row_says_what_its_robot_is_at(at, battery, words):
-    facts = cards.robot_facts(at, battery)
+    facts = robot_facts(at, battery)
     assert plain(fragments.mission(waiting(), facts).html) == f"Ella · Waiting 10:31 UTC: {words}"
     anyone = waiting(robot=None, robot_name=None, waits=Waits(commands=[]))
     alone = words if words.startswith("Next") else f"No robot is free: {words}"
@@ -246,7 +247,7 @@ def test_text_of_others_is_text(text):
         waiting(waits=Waits(behind=text, ahead=1)),
         mission(stop_requested_at=T0, stop_requested_by=text),
     ]
-    facts = cards.robot_facts(rows[0], 80.0)
+    facts = robot_facts(rows[0], 80.0)
     for fragment in [*made, *vitals, *(fragments.mission(line, facts) for line in lines)]:
         reader = Reader(fragment.html)
         assert (reader.roots, reader.depth) == (1, 0)

@@ -18,6 +18,7 @@ from missions.models import OPEN, Mission
 from missions.queue.waiting import why_waiting, why_waiting_all
 from telemetry.live import loading
 from telemetry.live.board import Board, Dirty
+from telemetry.live.looks import mission_look
 from telemetry.snapshots import Snapshot
 from tests.actors import SYSTEM, online
 from tests.telemetry.test_queueing import draw_up, says
@@ -40,14 +41,12 @@ def on_the_page() -> dict[str, str]:
     assert len(asked) == 1
     board.put(Dirty(True, set(), set(), set()), rows, snapshots, 0.0)
     board.waiting.for_any()
-    from telemetry.live import cards
-
     found = {}
     for pk, row in board.missions.items():
         if row.robot or row.waits is None:
-            look = cards.mission_look(row, board.waiting.facts(row.robot) if row.robot else None)
+            look = mission_look(row, board.waiting.facts(row.robot) if row.robot else None)
         else:
-            look = cards.mission_look(board.waiting.placed(row), None, board.waiting.robots_at(row.site))
+            look = mission_look(board.waiting.placed(row), None, board.waiting.robots_at(row.site))
         found[pk] = look.said
     return found
 
