@@ -164,6 +164,8 @@ def test_a_map_is_saved_once_and_not_over_somebody_elses(admin, site):
     answers = [save(page), save(page)]
     assert [said(answer)[0][:24] for answer in answers] == ["The map of Hall 1 is sav", "Your first click has sav"]
     assert Event.objects.filter(kind="site.map_set").count() == 1
+    another = save(page, picture=SimpleUploadedFile("plan.png", png(50, 20)))
+    assert another.context["form"].non_field_errors(), "it is another wish, of who saw the site without a map"
     page = admin.get(url)
     set_map(site.pk, picture_of(io.BytesIO(png(30, 20)), 1), x=1, y=0, m_per_px=0.05, rotation=0, by=SYSTEM)
     told = save(page, x="2")
