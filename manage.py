@@ -15,19 +15,21 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.db import Error as DatabaseError
 
+    from fleet.logs import last_words
+
     try:
         try:
             execute_from_command_line(sys.argv)
         finally:
             sys.stdout.flush()  # here, and not when the interpreter ends, who reads may prove to be gone
     except ImproperlyConfigured as exc:
-        raise SystemExit(f"drover: {exc}") from None
+        raise SystemExit(last_words(str(exc))) from None
     except DatabaseError as exc:
         from telemetry.watching.causes import of_database
 
         if (found := of_database(exc)) is None:
             raise
-        raise SystemExit(f"drover: {found[1]}") from None
+        raise SystemExit(last_words(found[1])) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:

@@ -7,11 +7,15 @@ with its control characters escaped, and what looks like a secret is not written
 import contextvars
 import json
 import logging
+import logging.config
+import os
 import re
+import sys
+import time
 import uuid
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,17 +85,18 @@ class Json(logging.Formatter):
     """For machines: one object per line. `time` is UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": one_line(record.getMessage()),
-            "process": record.process,
-            **about(),
-        }
+        more = about()
         if trace := _traceback(self, record):
-            said["exception"] = "\n".join(one_line(row) for row in trace[-LONGEST_TRACE:].splitlines())
-        return json.dumps(said, ensure_ascii=False)
+            more = more | {"exception": "\n".join(one_line(row) for row in trace[-LONGEST_TRACE:].splitlines())}
+        return _object(
+            record.created, record.levelname, record.name, record.getMessage(), process=record.process, **more
+        )
+
+
+def _object(at: float, level: str, logger: str, message: str, **more: Any) -> str:
+    when = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    said = {"time": when, "level": level.lower(), "logger": logger, "message": one_line(message), **more}
+    return json.dumps(said, ensure_ascii=False)
 
 
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
@@ -99,6 +104,44 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 FORMATS = {"line": {"()": Line}, "json": {"()": Json}}
+_LEVELS = {
+    "WARNING:": "warning",
+    "ERROR:": "error",
+    "FATAL:": "critical",
+    "PANIC:": "critical",
+}  # PostgreSQL's own words
+
+
+def configure(config: dict[str, Any]) -> None:
+    """For Django's LOGGING_CONFIG. For machines, what nobody caught and what Python warns of is a line as well."""
+    logging.config.dictConfig(config)
+    if is_json():
+        logging.captureWarnings(True)
+        sys.excepthook = _uncaught
+
+
+def is_json() -> bool:
+    """Do machines read what this process says? Known before there are settings, and where there are none."""
+    return os.environ.get("LOG_FORMAT") == "json"
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    log.critical("this process ends by an error that nobody expected", exc_info=(kind, error, trace))
+
+
+def last_words(text: str) -> str:
+    """For people, or for machines, why this process ends: for `SystemExit`, which writes it to stderr."""
+    return _object(time.time(), "critical", "drover", text, process=os.getpid()) if is_json() else f"drover: {text}"
+
+
+def of_program(name: str, line: str) -> str:
+    """For machines, what a program printed. What is such an object already only learns whose it is."""
+    if line.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            said = json.dumps({**json.loads(line), "program": name}, ensure_ascii=False)
+            return _CONTROL.sub(lambda m: f"\\u{ord(m[0]):04x}", said)
+    level = next((_LEVELS[word] for word in line.split(maxsplit=1)[:1] if word in _LEVELS), "info")
+    return _object(time.time(), level, name, line, program=name)
 
 
 def nobody_waits(record: logging.LogRecord) -> bool:

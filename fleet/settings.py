@@ -312,6 +312,7 @@ METRICS_PORT = number("DROVER_METRICS_PORT", 0)  # 0: any free one, written to v
 LOG_FORMAT = env("LOG_FORMAT", "line")
 if LOG_FORMAT not in logs.FORMATS:
     raise ImproperlyConfigured(f"LOG_FORMAT must be one of {', '.join(logs.FORMATS)}, not {LOG_FORMAT!r}.")
+LOGGING_CONFIG = "fleet.logs.configure"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -1,6 +1,6 @@
 """One readable log: a line per line that a process prints, behind its name; colour only on a terminal.
 
-A thread writes, so that a reader that stops reading holds up nothing; lines beyond the buffer are dropped.
+With LOG_FORMAT=json each line is an object instead, whoever printed it. A thread writes, so that a reader that stops reading holds up nothing; lines beyond the buffer are dropped.
 """
 
 import itertools
@@ -10,6 +10,8 @@ import re
 import sys
 import threading
 import time
+
+from fleet import logs
 
 _COLOURS = (36, 32, 35, 33, 34, 96, 92, 95)  # red is for what the supervisor itself has to say
 _CONTROL = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # nothing a robot sends drives the terminal
@@ -21,6 +23,7 @@ class Console:
 
     def __init__(self, fd: int = 1) -> None:
         self._fd = fd
+        self.is_json = logs.is_json()
         self._colour = os.isatty(fd) and "NO_COLOR" not in os.environ
         self._next = itertools.cycle(_COLOURS)
         self._colours: dict[str, int] = {}
@@ -30,13 +33,19 @@ class Console:
 
     def line(self, name: str, text: str) -> None:
         """What a process printed."""
+        if self.is_json:
+            self._queue_bytes(f"{logs.of_program(name, text)}\n".encode(errors="replace"))
+            return
         if name not in self._colours:
             self._colours[name] = next(self._next)
         self._put(name, text, self._colours[name])
 
     def say(self, text: str) -> None:
         """What the supervisor has to say."""
-        self._put("drover", text, 1)
+        if self.is_json:
+            self.line("drover", text)
+        else:
+            self._put("drover", text, 1)
 
     def plain(self, text: str) -> None:
         """Lines as they are, without a prefix."""
@@ -70,5 +79,5 @@ class Console:
 
 def complain(text: str) -> None:
     """One line on stderr for what went wrong and what to do."""
-    sys.stderr.write(f"drover: {text}\n")
+    sys.stderr.write(f"{logs.last_words(text)}\n")
     sys.stderr.flush()

@@ -7,7 +7,7 @@ from weakref import WeakSet
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from fleet import triggers
+from fleet import logs, triggers
 
 STATEMENT_MS = 30_000  # of pages; workers and commands have no limit
 _bound: WeakSet[Any] = WeakSet()
@@ -34,7 +34,7 @@ def check() -> None:
     connection.close()
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise SystemExit(f"drover: cannot start: {found[0]}{more}")
+        raise SystemExit(logs.last_words(f"cannot start: {found[0]}{more}"))
 
 
 def bound_statements(connection: Any, **_: Any) -> None:

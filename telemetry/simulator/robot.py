@@ -181,6 +181,10 @@ async def _main(config: Config) -> None:
 
 def main() -> None:
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    if os.environ.get("LOG_FORMAT") == "json":
+        from fleet import logs  # with much of Django, which a robot needs for nothing else
+
+        logging.getLogger().handlers[0].setFormatter(logs.Json())
     config = msgspec.json.decode(sys.stdin.readline(), type=Config)
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_main(config))

@@ -21,6 +21,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from fleet import logs
 from telemetry.metrics import REGISTRY
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ def export(what: str) -> Exporter | None:
     try:
         exporter = Exporter(what, host=settings.METRICS_HOST, port=settings.METRICS_PORT, folder=settings.VAR)
     except ValueError as error:
-        raise SystemExit(f"drover: cannot start: {error}") from None
+        raise SystemExit(logs.last_words(f"cannot start: {error}")) from None
     except OSError as error:
         log.warning("no figures of this process: port %d cannot be used (%s)", settings.METRICS_PORT, error)
         return None

@@ -1,5 +1,6 @@
 """manage.py as a program among others: in a pipe whose reader has enough, and without a database."""
 
+import json
 import os
 import subprocess
 import sys
@@ -39,6 +40,24 @@ def test_without_a_database_a_command_says_so_in_one_line(command):
     assert (ended.stderr.count("\n"), ended.returncode) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["check_invariants"], "PostgreSQL does not answer"),
+        (["gateway"], "MQTT_URL is not set"),
+        (["shell", "-c", "import warnings; warnings.warn('old\nway'); raise ValueError('in the\nmiddle')"], "error"),
+    ],
+)
+def test_for_machines_it_says_one_object_a_line_however_it_ends(command, says):
+    environment = {**ENVIRONMENT, "LOG_FORMAT": "json", "DATABASE_URL": "postgresql://drover@/drover?host=/nowhere"}
+    ended = subprocess.run([*MANAGE, *command], capture_output=True, text=True, env=environment, timeout=60)
+    told = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert told[-1]["level"] == "critical"
+    assert says in told[-1]["message"]
+    assert {"time", "level", "logger", "message", "process"} <= told[0].keys()
+    assert ended.returncode == 1
+
+
 def test_a_broken_pipe_to_somebody_else_is_no_silent_end():
     ended = subprocess.run(
         [*MANAGE, "shell", "-c", "raise BrokenPipeError"], capture_output=True, text=True, env=ENVIRONMENT, timeout=60
@@ -51,7 +70,7 @@ def test_a_broken_pipe_to_somebody_else_is_no_silent_end():
 def test_a_copy_names_the_passwords_that_open_it(restored):
     """Those of a backup are the backup's: the ones that were made for the new copy open nothing."""
     said: list[str] = []
-    site = Site(Path("/v"), SimpleNamespace(plain=said.append))
+    site = Site(Path("/v"), SimpleNamespace(plain=said.append, is_json=False))
     site.url = "http://127.0.0.1:8000/"
     made = {f"{user.upper()}_PASSWORD": f"{user}-password" for user in keys.USERS}
     site._announce(made | ({keys.RESTORED: "drover-1.zip"} if restored else {}))

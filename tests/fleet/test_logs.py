@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import sys
 
 import pytest
@@ -14,6 +15,7 @@ from django.urls import reverse
 from fleet import logs
 from fleet.history import by_user
 from fleet.models import Event
+from fleet.running.console import Console, complain
 from telemetry.watching import health
 
 
@@ -76,6 +78,57 @@ def test_secrets_are_not_written(text):
 )
 def test_what_is_no_secret_stays(text):
     assert logs.one_line(text) == text
+
+
+# --- what other programs print, for machines
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "message"),
+    [
+        ("FATAL:  could not write: No space left on device", "critical", "FATAL:  could not write: No space left on device"),
+        ("ready\x1b[2J", "info", "ready\\x1b[2J"),
+        ("{not an object", "info", "{not an object"),
+        ("{" * 200_000, "info", None),
+        ('{"level": "warning", "message": "by itself\x9b"}', "warning", "by itself\x9b"),
+        ("", "info", ""),
+    ],
+)  # fmt: skip
+def test_whatever_a_program_prints_is_an_object_with_its_name(line, level, message):
+    text = logs.of_program("postgres", line)
+    said = json.loads(text)
+    assert (said["program"], said["level"]) == ("postgres", level)
+    assert message is None or said["message"] == message
+    assert len(text) < 3000 and "\x1b" not in text and "\x9b" not in text
+
+
+@pytest.mark.parametrize("kind", ["", "json"])
+def test_why_a_process_ends_is_for_people_or_for_machines(kind, monkeypatch, capsys):
+    monkeypatch.setenv("LOG_FORMAT", kind)
+    complain("redis://:S3CRET@cache does not answer")
+    said = capsys.readouterr().err
+    if not kind:
+        assert said.startswith("drover: redis://")
+        return
+    told = json.loads(said)
+    assert told["message"] == "redis://:…@cache does not answer"
+    assert (told["level"], told["logger"], told["process"]) == ("critical", "drover", os.getpid())
+
+
+def test_the_supervising_process_prints_objects_only_for_machines(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOG_FORMAT", "json")
+    with (tmp_path / "log").open("w") as file:
+        console = Console(file.fileno())
+        console.say("starting")
+        console.line("robots", "RB-001: crash, as it was told to")
+        console.line("worker", json.dumps({"message": "hello", "logger": "telemetry.worker.loop"}))
+        console.close(5)
+    told = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [(t["program"], t["logger"], t["message"]) for t in told] == [
+        ("drover", "drover", "starting"),
+        ("robots", "robots", "RB-001: crash, as it was told to"),
+        ("worker", "telemetry.worker.loop", "hello"),
+    ]
 
 
 # --- requests

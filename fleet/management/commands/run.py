@@ -14,6 +14,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
+from fleet.backups import backup
 from fleet.running import claim, embedded, foreign, keys, trouble
 from fleet.running.console import Console, complain
 from fleet.running.supervisor import Failed, Program, Supervisor
@@ -30,17 +31,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--restore", type=Path, metavar="FILE", help="Begin with this backup; only with a DROVER_VAR that is new."
-        )
-
+            "--restore", type=Path, metavar="FILE",
+            help="Begin with this backup (of a folder: the newest); only with a DROVER_VAR that is new.",
+        )  # fmt: skip
         parser.add_argument(
             "--robots", choices=foreign.KINDS, help="Robots that others wrote, over MQTT; needs Node and Mosquitto."
         )
 
     def handle(self, *, restore: Path | None, robots: str | None, **options: Any) -> None:
-        if restore and not restore.is_file():
-            complain(f"There is no backup {restore}.")
-            sys.exit(1)
+        if restore:
+            restore = _backup(restore)
         if "MAKELEVEL" in os.environ:  # make runs nothing else meanwhile: without it there is nobody to stop us
             tie(os.getppid())
         console = Console()
@@ -53,6 +53,16 @@ class Command(BaseCommand):
             complain(str(exc))
             sys.exit(1)
         console.close()
+
+
+def _backup(path: Path) -> Path:
+    """As `manage.py restore` has it: a folder stands for its newest backup. Ends the process when there is none."""
+    found = backup.newest(path) if path.is_dir() else path if path.is_file() else None
+    if found is None:
+        wanted = "RESTORE is a file that `manage.py backup` made (drover-….zip), or a folder with such files"
+        complain(f"There is no backup {'in ' if path.is_dir() else ''}{path}: {wanted}.")
+        sys.exit(1)
+    return found
 
 
 class Site:
@@ -202,6 +212,9 @@ class Site:
             writer.close()
 
     def _announce(self, secrets: dict[str, str]) -> None:
+        if self.console.is_json:  # who collects logs shall not collect passwords
+            self.console.say(f"Drover is ready: {self.url}fleet/ (first passwords: {self.var / 'secrets'})")
+            return
         users = "\n".join(f"    {user:<12}{secrets[f'{user.upper()}_PASSWORD']}" for user in keys.USERS)
         first = f"First passwords, kept in {self.var / 'secrets'}. "
         if keys.RESTORED in secrets:

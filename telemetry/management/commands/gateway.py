@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from fleet import logs
 from fleet.running import startup
 from telemetry.gateways.mqtt.gateway import Gateway, serve
 from telemetry.gateways.mqtt.sharing import PREFIX, Clash
@@ -29,12 +30,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.MQTT_URL:
-            raise SystemExit("drover: cannot start: MQTT_URL is not set, such as mqtt://user:password@127.0.0.1:1883")
+            why = "MQTT_URL is not set, such as mqtt://user:password@127.0.0.1:1883"
+            raise SystemExit(logs.last_words(f"cannot start: {why}"))
         with asyncio.Runner() as runner:
             try:
                 runner.run(_run())
             except (Clash, ValueError) as error:
-                raise SystemExit(f"drover: cannot start: {error}") from None
+                raise SystemExit(logs.last_words(f"cannot start: {error}")) from None
 
 
 def name_of(instance: str) -> str:
