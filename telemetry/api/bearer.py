@@ -12,6 +12,7 @@ from fleet.models import ApiToken
 from fleet.people.access import at_sites
 from fleet.people.tokens import SCOPES, allows, token_of
 from telemetry.api import asked
+from telemetry.api.problems import Wrong
 
 
 class Bearer(HttpBearer):
@@ -39,8 +40,16 @@ def need(request: Any, permission: str) -> None:
 
 def found(request: Any, queryset: QuerySet[Any], pk: Any, what: str) -> Any:
     """The row, if it is at one of the person's sites; else it does not exist (404)."""
-    known = "\x00" not in str(pk)  # which PostgreSQL could not even compare
-    row: Model | None = at_sites(request.user, queryset).filter(pk=pk).first() if known else None
+    comparable = "\x00" not in str(pk)  # else PostgreSQL would refuse
+    row: Model | None = at_sites(request.user, queryset).filter(pk=pk).first() if comparable else None
     if row is None:
         raise Http404(f"There is no {what} {pk} that this token may see.")
     return row
+
+
+def known(request: Any, queryset: QuerySet[Any], pk: Any, field: str) -> None:
+    """Refuse (422) a filter by what there is not: an empty list would say that all is quiet there."""
+    try:
+        found(request, queryset, pk, field)
+    except Http404 as nobody:
+        raise Wrong(field, str(nobody)) from None

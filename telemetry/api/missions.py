@@ -12,7 +12,7 @@ from ninja import Query, Router
 from pydantic import AwareDatetime
 
 from fleet.history import sentence
-from fleet.models import Event, Site
+from fleet.models import Event, Robot, Site
 from fleet.people.access import at_sites
 from fleet.people.tokens import by_token
 from fleet.refusals import Refused, named
@@ -21,7 +21,7 @@ from missions.models import Mission, Outcome, State
 from missions.queue.waiting import why_waiting_all
 from missions.wording import mission_said
 from telemetry.api import schemas
-from telemetry.api.bearer import found, need
+from telemetry.api.bearer import found, known, need
 from telemetry.api.following import MAX_WAIT_S, followers
 from telemetry.api.once import once
 from telemetry.api.paging import LIMIT, MAX_LIMIT, page
@@ -89,8 +89,12 @@ def list_missions(
         "site": site, "robot": robot, "state__in": state, "created_at__gte": created_after,
         "created_at__lt": created_before,
     }  # fmt: skip
+    if site is not None:
+        known(request, Site.objects.all(), site, "site")
     narrowed = at_sites(request.user, rows()).filter(**{name: v for name, v in wanted.items() if v is not None})
     items, more = page(narrowed, ("-created_at", "-id"), cursor, limit)
+    if robot is not None and not items:  # else it has been here, wherever it is now
+        known(request, Robot.objects.all(), robot, "robot")
     return {"items": shown(items), "next": more}
 
 

@@ -1,7 +1,8 @@
 """Errors of the API as `application/problem+json` (RFC 9457): what happened, where, and what to do next."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -111,8 +112,19 @@ def _unexpected(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem(500, "This is a fault of the site; its log has the details.")
 
 
+@contextmanager
+def _head_as_get(request: HttpRequest) -> Iterator[None]:
+    """The server leaves the body out."""
+    method = request.method
+    request.method = "GET" if method == "HEAD" else method
+    try:
+        yield
+    finally:
+        request.method = method
+
+
 def told(pattern: Any) -> Any:
-    """This address, where a method that it does not take is answered with a problem."""
+    """This address, where a method that it does not take is answered with a problem, and HEAD as GET without its body."""
     view = pattern.callback
 
     def looked_at(response: HttpResponse) -> HttpResponse:
@@ -122,11 +134,13 @@ def told(pattern: Any) -> Any:
         refused["Allow"] = response["Allow"]
         return refused
 
-    async def waiting(*args: Any, **kwargs: Any) -> HttpResponse:
-        return looked_at(await view(*args, **kwargs))
+    async def waiting(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        with _head_as_get(request):
+            return looked_at(await view(request, **kwargs))
 
-    def direct(*args: Any, **kwargs: Any) -> HttpResponse:
-        return looked_at(view(*args, **kwargs))
+    def direct(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        with _head_as_get(request):
+            return looked_at(view(request, **kwargs))
 
     pattern.callback = waiting if iscoroutinefunction(view) else direct
     pattern.callback.csrf_exempt = True  # as ninja has it: no cookie counts here

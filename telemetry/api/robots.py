@@ -13,7 +13,7 @@ from fleet.ports import live
 from fleet.robots import abilities, stopping
 from missions.models import RUNNING, Mission
 from telemetry.api import schemas
-from telemetry.api.bearer import found, need
+from telemetry.api.bearer import found, known, need
 from telemetry.api.paging import LIMIT, MAX_LIMIT, page
 
 router = Router(tags=["robots"])
@@ -76,6 +76,8 @@ def list_robots(
     retired: bool = False,
 ) -> Any:
     need(request, VIEW)
+    if site is not None:
+        known(request, Site.objects.all(), site, "site")
     narrowed = at_sites(request.user, rows()).filter(retired_at__isnull=not retired)
     items, more = page(narrowed.filter(site=site) if site is not None else narrowed, ("id",), cursor, limit)
     return {"items": shown(items), "next": more}

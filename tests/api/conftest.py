@@ -20,7 +20,7 @@ class Caller:
         raw = body if isinstance(body, (bytes, str)) else b"" if body is None else json.dumps(body)
         headers = {"Authorization": f"Bearer {self.token}", **{k.replace("_", "-"): v for k, v in headers.items()}}
         answer = self.client.generic(method, f"/api/v1{path}", raw, "application/json", headers=headers)
-        answer.said = json.loads(answer.content) if "json" in answer.get("Content-Type", "") else None
+        answer.said = json.loads(answer.content) if answer.content and "json" in answer["Content-Type"] else None
         return answer
 
 

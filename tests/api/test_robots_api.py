@@ -81,3 +81,23 @@ def test_an_unknown_robot_is_not_found(program, robot):
         assert program("GET", path).status_code == 404
     assert program("POST", "/robots/RB-404/stop").status_code == 404
     assert Event.objects.count() == before
+
+
+def test_a_filter_by_a_site_that_there_is_not_is_refused_by_name(program, robot, other_site):
+    """An empty list would say that there are no robots there."""
+    for site in (other_site.pk, 987_654, 10**30, -1):
+        answer = program("GET", f"/robots?site={site}")
+        assert (answer.status_code, answer.said["errors"][0]["field"]) == (422, "site")
+        assert str(site) in answer.said["detail"]
+    assert program("GET", f"/robots?site={robot.site_id}").said["items"]
+
+
+def test_head_says_what_get_would_without_a_body(program, robot):
+    for path in ("/robots", "/robots/RB-001", "/sites", "/missions", "/openapi.json"):
+        told, asked = program("GET", path), program("HEAD", path)
+        assert (asked.status_code, asked.content) == (told.status_code, b"") == (200, b"")
+        assert asked["Content-Type"] == told["Content-Type"]
+    assert program("HEAD", "/robots/RB-404").status_code == 404
+    assert program("HEAD", "/robots?sight=1").status_code == 422
+    assert program("HEAD", "/robots/RB-001/stop").status_code == 405
+    assert not Hold.objects.exists()
