@@ -26,8 +26,8 @@ _NAMES = UUID("6d5f3c0e-7f0b-5b58-9a5e-0f6f5a1d2c11")  # of derived ids
 class Spec(Struct, frozen=True, kw_only=True):
     """One enrolled robot. `profile`: its brand's settings with its own laid over them, an instance of `Driver.profile`.
 
-    The gateway itself heeds two settings, where a profile has them: it lets go of messages of more than
-    `max_payload_bytes` (64 KiB), and hears at most twice `max_states_per_s` (100) messages a second.
+    The gateway itself heeds two settings, where a profile has them: it lets go of what messages of more than
+    `max_payload_bytes` (64 KiB) hold, and hears at most twice `max_states_per_s` (100) messages a second.
     """
 
     id: str
@@ -95,12 +95,17 @@ class Command(Struct, frozen=True, kw_only=True):
 
 
 class Heard(Struct, frozen=True, kw_only=True):
-    """A message of the robot. `part`: which of its topics, as `Driver.whose` named it. Retained: it may be ages old."""
+    """A message of the robot. `part`: which of its topics, as `Driver.whose` named it. Retained: it may be ages old.
+
+    `too_long`: it has more than `max_payload_bytes`. The gateway has let go of the payload, and complains itself; that the
+    robot spoke is left.
+    """
 
     part: str
     payload: bytes
     at: datetime  # received by the gateway
     retained: bool = False
+    too_long: bool = False
 
 
 class Send(Struct, frozen=True, kw_only=True):
@@ -165,10 +170,11 @@ class Link(Struct, frozen=True, kw_only=True):
     """What a message says of the robot's link.
 
     alive: it spoke just now. gone: a last will or a goodbye; makes it suspect, no more. unanswered: it was asked on a
-    link that works, and kept silent: an active witness.
+    link that works, and kept silent: an active witness. doubled: two robots speak under its address, beyond doubt; people
+    are told.
     """
 
-    hint: Literal["alive", "gone", "unanswered"]
+    hint: Literal["alive", "gone", "unanswered", "doubled"]
 
 
 class Offers(Struct, frozen=True, kw_only=True):

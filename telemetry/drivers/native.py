@@ -141,6 +141,8 @@ class NativeConversation:
         if message.retained:
             return [Complaint(field="retain", reason="messages of a robot must not be retained")]
         try:
+            if message.too_long:
+                raise Bad("message", f"is longer than {protocol.MAX_BYTES} bytes")
             frame = read(message.payload, self._robot)
             return list(self._take(frame, message, wanted))
         except Bad as bad:
@@ -194,6 +196,8 @@ class NativeConversation:
             yield from self._take(up, message, Wanted())
             return
         yield Complaint(field=bad.field, reason=bad.reason)
+        if newest is not None:
+            yield Link(hint="alive")  # what it says is refused, not that it speaks
         if up is not None and up.channel == "critical":
             yield say(up, message.payload)
         else:

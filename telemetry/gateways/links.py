@@ -27,6 +27,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from telemetry import metrics, protocol
+from telemetry.gateways.alarms import Alarms
 from telemetry.gateways.beats import Beats
 from telemetry.gateways.heard import Heard
 from telemetry.gateways.intake import Backlogged, Intake
@@ -67,6 +68,7 @@ class Links:
         self.vitals, self.heard, self.knocks = Vitals(self.live), Heard(self.live), Knocks(self.rows)
         self.tries, self.duplicates = Tries(self.rows, name), Duplicates(self.rows)
         self.backlog, self.room = Backlog(self.intake), Room()
+        self.alarms = Alarms(self.rows, clock)
         self._allowances: dict[str, Bucket] = {}  # of critical messages, by robot: a new link is no new allowance
         self._hellos: dict[str, Bucket] = {}
         self.beats = Beats(self.live, name)
@@ -103,6 +105,7 @@ class Links:
         await self.tries.step()
         await self.duplicates.step()
         await self.heard.step()
+        await self.alarms.end()
         for task in self._tasks:
             task.cancel()
         self.rows.close()

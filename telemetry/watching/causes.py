@@ -86,6 +86,11 @@ CAUSES: dict[str, Cause] = {
         "comes back. Drover never does so. Find out who, and take it away: "
         "mosquitto_pub -u drover -P <password> -r -n -t '{topic}'", "mqtt-is-away.md",
     ),
+    "two_robots": Cause(
+        CRITICAL, "Two robots speak as {robot} on the MQTT broker ({address}): their numbers run in two rows, from two places. "
+        "Both do what {robot} is told. Stop them where they are, and give each a serial number of its own",
+        "robot-does-not-show-up.md",
+    ),
     "outbox": Cause(
         WARNING, "Events wait in the outbox for {age}: the stream `out` does not take them, so webhooks, e-mail and statistics "
         "are late. Look at the durable Redis and at the worker's log", "stream-backs-up.md",

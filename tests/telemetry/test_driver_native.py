@@ -186,8 +186,9 @@ def test_a_critical_message_is_said_as_it_came_and_acknowledged_when_it_is_store
 )
 def test_a_critical_message_with_wrong_data_is_said_all_the_same_and_refused_once_it_is_stored(frame, field):
     talking = Talking()
-    complaint, word = talking.hear(frame)
+    complaint, alive, word = talking.hear(frame)
     assert isinstance(complaint, Complaint) and complaint.field == field
+    assert alive == ALIVE, "what it says is refused, not that it speaks"
     assert (word.id, word.seq, word.raw) == (uuid.UUID(frame["msg_id"]), 1, json.dumps(frame).encode())
     [answer] = sent(*talking.talk.stored(word, "stored", NOW))
     assert (answer["verdict"], answer["field"], answer["msg_id"]) == ("invalid", field, frame["msg_id"])

@@ -32,7 +32,7 @@ TICK = timedelta(seconds=0.5)
 LOOK_S = 1.0  # the gateway's look at the database, and `Conversation.step`
 MOST = 500  # effects of one call
 BEGIN = datetime(2026, 11, 29, 10, tzinfo=UTC)
-HINTS = ("alive", "gone", "unanswered")
+HINTS = ("alive", "gone", "unanswered", "doubled")
 
 
 class Bench:

@@ -5,7 +5,8 @@ is for the site, `receipts` what it has done of its dispatch. What it is told: `
 dispatch, `writing` puts them (`outgoing`) on the wire. All of these are pure.
 
 The talk with one robot is a `conversation` of a few that keep something: `known` (its newest words), `mouth` (what is said until
-it is stored), `errands` and `orders` (what is sent until it is answered), and `working`, `telling`, `cancels`, `stops`, `silence`.
+it is stored), `errands` and `orders` (what is sent until it is answered), and `working`, `telling`, `cancels`, `stops`, `silence`,
+`doubles`.
 """
 
 from collections.abc import Sequence

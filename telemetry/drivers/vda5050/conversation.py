@@ -25,6 +25,7 @@ from telemetry.drivers.contract import (
 )
 from telemetry.drivers.vda5050 import meaning, plan, reading
 from telemetry.drivers.vda5050.cancels import Cancels
+from telemetry.drivers.vda5050.doubles import Doubles
 from telemetry.drivers.vda5050.errands import Errands
 from telemetry.drivers.vda5050.ids import named
 from telemetry.drivers.vda5050.known import Known
@@ -50,6 +51,7 @@ class Vda5050Conversation:
         self._telling = Telling(self._known, self._mouth, self._errands, self._orders)
         self._silence = Silence(self._known, self._errands)
         self._flow = Flow(self._known.profile.max_states_per_s)
+        self._doubles = Doubles()
         self._began = self._has_factsheet = False
         self._called = ""  # id of the question whether it is there
         self._asked = (
@@ -72,7 +74,8 @@ class Vda5050Conversation:
             return
         if not message.retained and message.part != "connection":
             yield from self._alive(message.at)
-        yield from read(self, message, wanted)
+        if not message.too_long:
+            yield from read(self, message, wanted)
 
     def stored(self, word: Say, verdict: str, now: datetime) -> Iterator[Effect]:
         self._mouth.stored(word.id)
@@ -124,6 +127,8 @@ class Vda5050Conversation:
             yield picture
             return
         yield from picture.wrong
+        if self._doubles.heard(picture, message.at):
+            yield Link(hint="doubled")
         is_first = known.picture is None
         known.picture, known.heard_at = picture, message.at
         if is_first:

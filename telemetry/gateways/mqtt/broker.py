@@ -30,6 +30,7 @@ DEAD_S = 10.0  # and then for so long: the connection is made anew
 READ_AT_ONCE = 100  # packets until others have their turn
 UNSENT = 5000  # messages to robots that the broker has not taken; more are refused
 TAKEN_OVER = 0x8E  # reason code of MQTT 5
+NOT_FOR_US = {0x85, 0x86, 0x87, 0x8A}  # the same: name, password, access list, banned. Not: it is busy, or starts
 CATCH_UP_S = 2.0
 NOT_YET = "not connected yet"
 
@@ -73,6 +74,7 @@ class Broker:
         self.is_connected = False
         self.why = NOT_YET  # it is not connected; empty when it is
         self._refused = self._let_in = False
+        self.is_refused = False  # it is there, and will not have us until somebody changes something
 
     # --- for the gateway
 
@@ -267,12 +269,13 @@ class Broker:
         self._saw_packet()
         if reason.is_failure:
             self._refused = "protocol" not in str(reason).lower()
+            self.is_refused = reason.value in NOT_FOR_US
             self._say(f"the broker refuses us: {reason}" + (" (MQTT_URL names the user)" if self._refused else ""))
             self._gone.set()
             self._answered.set()
             return
         self.is_connected, self.why, self._since, self._resumed = True, "", self.clock(), flags.session_present
-        self._let_in = True
+        self._let_in, self.is_refused = True, False
         self._has_spoken_5 |= self.speaks_5
         version = "5" if self.speaks_5 else "3.1.1"
         log.info("connected to the MQTT broker %s:%d (MQTT %s)", self.address.host, self.address.port, version)

@@ -129,6 +129,8 @@ def _send(talk: Talking, send: contract.Send, came: Came) -> None:
 def _hint(talk: Talking, link: contract.Link, came: Came) -> None:
     if link.hint == "alive":
         lives(talk, came)
+    elif link.hint == "doubled":
+        talk.links.alarms.sound("two_robots", talk.robot.spec.id, address=talk.robot.spec.address)
     elif not came.old:
         kind = snapshots.GONE if link.hint == "gone" else snapshots.UNANSWERED
         talk.links.vitals.hint(kind, talk.robot.spec.id, came.at)

@@ -18,8 +18,6 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 from paho.mqtt.matcher import MQTTMatcher
 
-from fleet.alerts.actions import raise_alert
-from fleet.models import Robot as EnrolledRobot
 from telemetry import metrics
 from telemetry.drivers import registry
 from telemetry.drivers.contract import Driver, Wanted
@@ -35,7 +33,6 @@ from telemetry.gateways.mqtt.waiting import Crowd
 from telemetry.gateways.mqtt.wanted import wanted
 from telemetry.gateways.rows import Asked, Seen
 from telemetry.one_connection import OneConnection
-from telemetry.watching.causes import CAUSES, words
 
 log = logging.getLogger(__name__)
 TEND_S = 0.5
@@ -102,7 +99,6 @@ class Gateway:
         self._drivers: list[Driver] = [registry.get(name) for name in registry.names()]
         self._discovery: list[str] = []
         self._commands: dict[str, Talk] = {}
-        self._told_retained: dict[str, float] = {}
         self._next: dict[str, float] = {}
         self._heard_at = clock()  # when the broker was there, or we began
         self._ours_until = -math.inf  # by our clock: then another gateway may take our robots
@@ -221,19 +217,7 @@ class Gateway:
 
     def _alarm(self, talk: Talk, topic: str) -> None:
         """Somebody left a command on the broker: the robot is given it whenever it comes back."""
-        now, robot = self.clock(), talk.robot.spec.id
-        if now - self._told_retained.get(topic, -math.inf) < 60:
-            return
-        self._told_retained[topic] = now
-        text = words(f"retained_command:robot:{robot}", robot=robot, topic=topic)
-        log.error("%s", text)
-        task = asyncio.create_task(self._raise(f"retained_command:robot:{robot}", robot, text))
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
-
-    async def _raise(self, cause: str, robot: str, text: str) -> None:
-        with suppress(DatabaseError):
-            await self.links.rows.ask(_raise_retained, cause, robot, text)
+        self.links.alarms.sound("retained_command", talk.robot.spec.id, topic=topic)
 
     # --- share, robots, subscriptions
 
@@ -247,7 +231,8 @@ class Gateway:
         before = self.share.mine
         trouble = "" if self.broker.hears else self.broker.why or "the broker does not answer"
         self._heard_at = now if self.broker.hears else self._heard_at
-        mine = await self._rows.ask(self.share.tend, trouble, now - self._heard_at)
+        deaf_s = math.inf if self.broker.is_refused else now - self._heard_at  # that does not pass by itself
+        mine = await self._rows.ask(self.share.tend, trouble, deaf_s)
         self._ours_until = now + self.share.lease_s
         if mine != before:
             log.info("%s has the robots of partitions %s", self.name, sorted(mine))
@@ -314,19 +299,6 @@ class Gateway:
                 if qos or next(shown.iter_match(name), None) is None:
                     filters[name] = qos
         self.broker.want(filters, self._commands)
-
-
-def _raise_retained(cause: str, robot: str, text: str) -> None:
-    site = EnrolledRobot.objects.filter(pk=robot).values_list("site_id", flat=True).first()
-    raise_alert(
-        cause,
-        severity=CAUSES["retained_command"].severity,
-        text=text,
-        subject=f"robot:{robot}",
-        robot=robot,
-        site=site,
-        lasts=False,
-    )
 
 
 async def serve(gateway: Gateway, stopping: asyncio.Event) -> None:

@@ -1,8 +1,9 @@
 """Which MQTT gateway has which robots: by rows in PostgreSQL, fair shares, and each name for one process only.
 
-One that has long heard no robot gets none while another does. The name is the client id at the broker. Two processes under one name would take the connection from each other for
-ever, so the second one does not start. Two gateways that have the same robot for a moment do no harm: what they read
-off it has the same ids, and only the newest session sends.
+One that has long heard no robot, or that the broker refuses, gets none while another hears. The name is the client id at
+the broker. Two processes under one name would take the connection from each other for ever, so the second one does not
+start. Two gateways that have the same robot for a moment do no harm: what they read off it has the same ids, and only the
+newest session sends.
 """
 
 import os

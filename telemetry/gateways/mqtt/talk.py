@@ -19,7 +19,7 @@ from telemetry import metrics, protocol
 from telemetry.drivers import contract
 from telemetry.drivers.contract import Effect, Heard, Wanted
 from telemetry.gateways import direct, rows
-from telemetry.gateways.complaints import Complaints
+from telemetry.gateways.complaints import Complaints, Seldom
 from telemetry.gateways.limits import Bucket
 from telemetry.gateways.links import Links
 from telemetry.gateways.mqtt import asking
@@ -64,6 +64,7 @@ class Talk:
         id = robot.spec.id
         self.words = Words(id, links.store, links.room, links.allowance(id), links.clock, self._moved)
         self.complaints = Complaints(id, links.clock)
+        self._sheds, self._failures = Seldom(links.clock), Seldom(links.clock)
         self.signs = SignsOfLife(links.vitals, id)
         self.unsent = False
         self.offered: frozenset[str] | None = None
@@ -105,7 +106,8 @@ class Talk:
 
         Its messages are let go of; as its link ends, it will say hello and repeat what is not applied.
         """
-        log.warning("%s sends too much: it is made to begin anew", self.robot.spec.id)
+        if (more := self._sheds.more()) is not None:
+            log.warning("%s sends too much: it is made to begin anew%s", self.robot.spec.id, more)
         self.broker.ack(message)
         self._messages.clear()
         if self.link is not None:
@@ -137,13 +139,13 @@ class Talk:
             return
         message, part, at = self._messages.take()
         receipt = Receipt(partial(self.broker.ack, message)) if message.qos else None
-        if len(message.payload) > self._max_bytes:
-            effects: Iterable[Effect] = [
-                contract.Complaint(field="message", reason=f"is longer than {self._max_bytes} bytes")
-            ]
-        else:
-            heard = Heard(part=part, payload=message.payload, at=at, retained=message.retained)
-            effects = self._ask("hear", heard, self.wanted)
+        is_long = len(message.payload) > self._max_bytes
+        payload = b"" if is_long else message.payload
+        heard = Heard(part=part, payload=payload, at=at, retained=message.retained, too_long=is_long)
+        effects = self._ask("hear", heard, self.wanted)
+        if is_long:
+            wrong = contract.Complaint(field="message", reason=f"is longer than {self._max_bytes} bytes")
+            effects = [wrong, *(e for e in effects if type(e) is not contract.Complaint)]
         self.links.heard.note(
             self.robot.spec.id, without_tokens(message.payload), at, made_of(effects), MQTT, part[:40]
         )
@@ -182,9 +184,14 @@ class Talk:
             self._forget()  # it was cut short anywhere
             return []
         except Exception:  # a driver may raise anything
-            log.exception("the driver %s failed (%s of %s)", self.robot.driver.name, method, self.robot.spec.id)
-            metrics.bad("driver")
+            self._failed("the driver %s failed (%s of %s)", self.robot.driver.name, method, self.robot.spec.id)
             return []
+
+    def _failed(self, text: str, *about: object) -> None:
+        """To be called where an exception is handled. A robot that talks much shall not fill the disk with tracebacks."""
+        metrics.bad("driver")
+        if (more := self._failures.more()) is not None:
+            log.exception(f"{text}%s", *about, more)
 
     def _carry_out(self, effects: Iterable[Effect], came: Came) -> None:
         """Do what the effects say, in their order. The rest waits while a session is opened."""
@@ -199,8 +206,7 @@ class Talk:
                 try:
                     DO[type(effect)](self, effect, came)
                 except Exception:  # a driver may fill its effects with anything
-                    log.exception("what the driver %s answers cannot be done: %.300r", self.robot.driver.name, effect)
-                    metrics.bad("driver")
+                    self._failed("what the driver %s answers cannot be done: %.300r", self.robot.driver.name, effect)
         if came.receipt is not None:
             came.receipt.done()
 

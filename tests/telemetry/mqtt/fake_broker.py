@@ -18,6 +18,7 @@ URL = "mqtt://127.0.0.1:1"
 class FakeBroker:
     def __init__(self) -> None:
         self.hears, self.catches_up, self.why, self.connection = True, False, "", 1
+        self.is_refused = False
         self.published: list[tuple[str, bytes, int]] = []
         self.acked: list[int] = []
         self.dropped: list[str] = []

@@ -32,6 +32,8 @@ class Talk:
     def hear(self, message, wanted):
         self.calls.append(("hear", message.part, message.payload))
         self.wanted = wanted
+        if message.too_long:
+            return [Link(hint="alive")]
         return [self._effect(message, *words) for words in json.loads(message.payload)]
 
     def _effect(self, message, what: str, *rest: Any):

@@ -5,6 +5,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import MalformedPacket, Properties
+from paho.mqtt.reasoncodes import ReasonCode
 
 from telemetry.gateways.mqtt import broker as module
 from telemetry.gateways.mqtt.broker import Address, Away, Broker
@@ -123,3 +124,13 @@ async def test_what_the_broker_does_not_take_is_refused_in_the_end(monkeypatch):
     broker._on_publish(stuck, None, 2, None, None)
     broker.publish("a", b"", 0)
     assert stuck.published == 4
+
+
+@pytest.mark.parametrize(
+    ("code", "passes"), [(0x85, False), (0x86, False), (0x87, False), (0x8A, False), (0x88, True), (0x89, True)]
+)
+async def test_what_refuses_us_until_somebody_changes_something_is_told_from_what_passes(code, passes):
+    broker = Broker(Address.of("mqtt://127.0.0.1:1"), "drover-one", print)
+    broker._on_connect(None, None, None, ReasonCode(PacketTypes.CONNACK, identifier=code), None)
+    assert broker.is_refused is not passes
+    assert "refuses us" in broker.why

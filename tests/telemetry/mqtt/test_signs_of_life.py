@@ -28,6 +28,17 @@ async def test_a_live_message_is_a_sign_of_life_a_retained_one_and_one_that_wait
     await until(lambda: life().at["RB-009"] > before)
 
 
+async def test_a_message_that_is_too_long_to_be_read_is_a_sign_of_life(stage):
+    """Who sends nothing else would be told to be offline, and lose its link: no stop would reach it."""
+    await begun(stage)
+    await until(lambda: life().at)
+    before, stage.talk().signs._passed_at = life().at["RB-009"], float("-inf")
+    stage.raw(b" " * 10_001, part="state")
+    await until(lambda: life().at["RB-009"] > before)
+    assert stage.gateway.links.counts["bad message"] == 1
+    assert stage.conversation.calls[-1] == ("hear", "state", b""), "its driver is spared the rest"
+
+
 async def test_wills_and_unanswered_questions_are_passed_on(stage):
     await begun(stage)
     stage.tell(["link", "gone"], ["link", "unanswered"], part="state")

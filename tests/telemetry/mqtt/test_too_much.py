@@ -87,7 +87,7 @@ async def test_who_sends_too_much_that_says_nothing_is_let_go_of_as_well(stage, 
     assert stage.talk().link is None, "it has to begin anew, and repeat"
 
 
-async def test_memory_is_bounded_whatever_a_broker_sends(stage, monkeypatch):
+async def test_memory_and_log_are_bounded_whatever_a_broker_sends(stage, monkeypatch, caplog):
     await begun(stage)
     monkeypatch.setattr(waiting, "FLOOD", 50)
     monkeypatch.setattr(type(stage.talk()), "is_held_up", property(lambda self: True))
@@ -95,3 +95,17 @@ async def test_memory_is_bounded_whatever_a_broker_sends(stage, monkeypatch):
     assert stage.gateway._crowd.messages <= 51
     assert len([n for n in numbers if n not in stage.broker.acked]) == stage.gateway._crowd.messages
     assert stage.talk().link is None, "it has to begin anew, and repeat"
+    assert caplog.text.count("sends too much") == 1
+
+
+async def test_a_driver_that_fails_at_each_message_fills_no_log(stage, caplog):
+    await begun(stage)
+    for what in ("boom", "garbage", "unwritable"):
+        stage.tell([what])
+    last = stage.tell(["boom"])
+    await until(lambda: last in stage.broker.acked)
+    assert caplog.text.count("Traceback") == 1
+    stage.talk()._failures._last -= 11
+    last = stage.tell(["boom"])
+    await until(lambda: last in stage.broker.acked)
+    assert "(and 3 before it)" in caplog.text

@@ -7,6 +7,7 @@ from django.utils import timezone
 from fleet.models import Alert
 from fleet.robots import actions, stopping
 from telemetry.gateways.mqtt import gateway as gateways
+from telemetry.gateways.mqtt.sharing import Share
 from telemetry.gateways.mqtt.shown import without_tokens
 from telemetry.models import Knock
 from telemetry.pages import inspector
@@ -120,14 +121,37 @@ async def test_a_command_that_somebody_left_retained_raises_an_alarm_once(stage,
     assert stage.broker.commands == {"scripted/A9/order"}
     stage.raw(b"{}", part="order", topic="scripted/A9/order")  # another master's, or ours: not left there
     stage.raw(b"", part="order", topic="scripted/A9/order", retained=True)  # somebody takes one away
-    assert not stage.gateway._leaving
+    assert not stage.gateway.links.alarms.leaving
     for _ in range(3):
         stage.raw(b"{}", part="order", topic="scripted/A9/order", retained=True)
-    [task] = stage.gateway._leaving
+    [task] = stage.gateway.links.alarms.leaving
     await task
     found = await ask(lambda: list(Alert.objects.values_list("cause", "robot_id", "text")))
     assert [(cause, robot) for cause, robot, _ in found] == [("retained_command:robot:RB-009", "RB-009")]
     assert "scripted/A9/order" in found[0][2]
+
+
+async def test_one_that_the_broker_refuses_gives_up_its_robots_at_once_to_one_that_hears(stage, ask):
+    other = Share("drover-two", 8, lease_s=3600)
+    await ask(other.tend)
+    stage.broker.hears, stage.broker.why = False, "the broker is away"
+    await stage.gateway._tend()
+    assert len(stage.gateway.share.mine) == 4, "that may pass"
+    stage.broker.is_refused = True
+    await stage.gateway._tend()
+    assert not stage.gateway.share.mine
+    assert len(await ask(other.tend)) == 8
+
+
+async def test_two_robots_under_one_address_raise_an_alarm_once(stage, ask):
+    await begun(stage)
+    for _ in range(3):
+        stage.tell(["link", "doubled"], part="state")
+    await until(lambda: stage.gateway.links.alarms._told)
+    await stage.gateway.links.alarms.end()
+    [(cause, robot, text)] = await ask(lambda: list(Alert.objects.values_list("cause", "robot_id", "text")))
+    assert (cause, robot) == ("two_robots:robot:RB-009", "RB-009")
+    assert "Two robots speak as RB-009" in text and "(A9)" in text
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the robot's messages say of its link, what its silence says, and what becomes of one that talks too much."""
 
+import json
 import re
 from datetime import timedelta
 
@@ -64,6 +65,12 @@ def test_what_a_message_says_of_the_link(part, payload, said):
 @pytest.mark.parametrize(("part", "payload"), [("state", STATE), ("connection", ONLINE), ("connection", BROKEN)])
 def test_what_is_retained_may_be_ages_old(part, payload):
     assert Ear().hear(part, payload, retained=True) == []
+
+
+def test_what_is_too_long_to_be_read_says_that_it_lives():
+    ear = Ear()
+    heard = Heard(part="state", payload=b"", at=START, too_long=True)
+    assert list(ear.talk.hear(heard, Wanted())) == [Begins(), Link(hint="alive")]
 
 
 def test_a_state_that_is_newer_than_the_last_will_wins():
@@ -212,3 +219,38 @@ def test_a_pressed_emergency_stop_lets_no_order_go():
     assert stage.orders == []
     stage.robot.tell()
     assert stage.to_the_end().words[-1] == "finished"
+
+
+# --- two devices under one serial number
+
+
+def told(ear, numbers, places, every_s=1.0):
+    """Whether these states, with these numbers and from these places, look like two robots."""
+    found = []
+    for n, (number, x) in enumerate(zip(numbers, places, strict=True)):
+        position = {"x": x, "y": 0.0, "theta": 0.0, "mapId": "", "positionInitialized": True}
+        state = json.dumps({**json.loads(STATE), "headerId": number, "agvPosition": position})
+        found += hints(ear.hear("state", state.encode(), n * every_s))
+    return "doubled" in found
+
+
+def test_two_robots_of_one_serial_number_are_noticed():
+    assert told(Ear(), [500, 7, 501, 8, 502, 9, 503, 10, 504], [0, 40] * 4 + [0])
+    assert told(Ear(), [500, 501, 7, 502, 8, 10, 503, 505, 11, 506, 12], [0, 1, 40, 1, 40, 41, 2, 2, 41, 2, 41], 5)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "places"),
+    [
+        ([500, 501, 0, 1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 40, 40, 40, 40, 40, 40, 40, 40, 40]),
+        ([0] * 11, [0, 40] * 5 + [0]),
+        ([3, 99, 17, 4000, 8, 250, 1, 77, 5000, 31, 600], [0, 40] * 5 + [0]),
+        ([5, 7, 6, 8, 10, 9, 11, 13, 12, 14, 15], [0] * 11),
+        ([500, 7, 501, 8, 502, 9, 503, 10, 504, 11, 505], [0] * 11),
+        (list(range(11)), [0, 40] * 5 + [0]),
+    ],
+    ids=["it was started anew, elsewhere", "it does not count", "it counts oddly", "overtaken on the way",
+         "it counts twice, in one place", "it does not know where it is"],
+)  # fmt: skip
+def test_one_robot_is_never_taken_for_two(numbers, places):
+    assert not told(Ear(), numbers, places)
