@@ -1,6 +1,7 @@
 """What all tests share: history is checked after every test that wrote, and rows of transactional ones go after them."""
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if needs_database(item) and item.path not in quick:
             item.add_marker("thorough")
+
+
+def open_files() -> int:
+    """Files and sockets of this process."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def left_open() -> Iterator[None]:
+    """What was opened between its two steps, and nobody holds any more, is found."""
+    before = open_files()
+    yield
+    if open_files() > before:
+        gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def closes_what_it_opens() -> Iterator[None]:
+    """A socket or file that a test leaves open is an error of this test, not of the one in which it happens to be found."""
+    yield from left_open()
 
 
 @pytest.fixture(autouse=True)

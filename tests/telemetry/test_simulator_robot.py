@@ -34,25 +34,23 @@ class Site:
         self.url, self.sessions = "", 0
 
     async def take(self, socket):
-        gone = asyncio.Event()
-        await self.links.put((socket, gone))
-        await gone.wait()
+        await self.links.put(socket)
+        await socket.wait_closed()  # also when no test takes it: a robot may come once more while a test ends
 
     @asynccontextmanager
     async def link(self, applied=None):
         """The next link, welcomed."""
         async with asyncio.timeout(10):
-            socket, gone = await self.links.get()
-        self.sessions += 1
-        hello = json.loads(await socket.recv())
-        assert hello["type"] == "hello"
-        assert socket.request.headers["Authorization"] == "Bearer secret"
-        await socket.send(frames.welcome(self.sessions, applied or {}, datetime.now(UTC)))
+            socket = await self.links.get()
         try:
+            self.sessions += 1
+            hello = json.loads(await socket.recv())
+            assert hello["type"] == "hello"
+            assert socket.request.headers["Authorization"] == "Bearer secret"
+            await socket.send(frames.welcome(self.sessions, applied or {}, datetime.now(UTC)))
             yield socket
         finally:
             await socket.close(4012)
-            gone.set()
 
 
 @pytest.fixture
