@@ -1,7 +1,7 @@
 """Snapshots: the last known live state of each robot, in the live Redis, where everything may be lost at any time.
 
-Keys: `last:<robot>` = "<session> <seq> " + coding byte + payload, kept; `alive:<robot>` expires and says only that the
-snapshot is fresh; `seen` = sorted set of the time when each robot was last heard; `born` = when this Redis was empty;
+Keys: `last:<robot>` = "<session> <seq> " + coding byte + payload, kept; `seen` = sorted set of the time when each robot
+was last heard: what is old is told by it; `born` = when this Redis was empty;
 `gateways` = sorted set of the processes that hold robots' links, by their last sign of life; `deaf` = those that could
 not hear their robots, by when they last said so; `gone`, `unanswered` = robots of whose link somebody witnessed the end,
 or that did not answer on a link that works, by when: any later sign of life outranks them.
@@ -24,7 +24,6 @@ from redis.retry import Retry
 from fleet.ports.live import Facts
 
 SCHEMA = 1
-FRESH_S = 10  # three heartbeats and a little: older facts are shown as old
 GRACE_S = 15  # after the live Redis lost its data, silence proves nothing for so long
 DIRTY = "dirty"
 COMMANDS = "commands"
@@ -49,7 +48,6 @@ class Snapshot(msgspec.Struct, kw_only=True, omit_defaults=True):
     place: str = ""
     skew_s: float | None = None  # its clock is so many s ahead of the gateway's
     carries: str = ""
-    fresh: bool = False  # set on reading
 
 
 _packed = msgspec.msgpack.Decoder(Snapshot)
@@ -58,7 +56,7 @@ CODINGS = {ord("M"): _packed.decode, ord("J"): _texted.decode}
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
 
-# Newer (session, seq) wins and says so to whoever watches; an older one changes nothing, not even the time to live.
+# Newer (session, seq) wins and says so to whoever watches; an older one changes nothing.
 # A message tells only some of the facts (a heartbeat has no pose), so it is laid over what is known.
 PUT = """
 local last = redis.call('GET', KEYS[1])
@@ -79,9 +77,8 @@ if last then
   end
 end
 redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2] .. ' M' .. cmsgpack.pack(facts))
-redis.call('SET', KEYS[2], '1', 'PX', ARGV[4])
-redis.call('ZADD', KEYS[3], 'GT', facts.at, ARGV[5])
-redis.call('PUBLISH', 'dirty', ARGV[6])
+redis.call('ZADD', KEYS[2], 'GT', facts.at, ARGV[4])
+redis.call('PUBLISH', 'dirty', ARGV[5])
 return 1
 """
 
@@ -109,28 +106,27 @@ def encode_signals(signals: Iterable[list[Any]]) -> bytes:
 
 
 def _put_arguments(
-    robot_id: str, session: int, seq: int, received_at: datetime, facts: dict[str, Any], ttl_s: float
+    robot_id: str, session: int, seq: int, received_at: datetime, facts: dict[str, Any]
 ) -> tuple[list[str], list[Any]]:
     at = milliseconds(received_at)
     told = {name: facts[name] for name in Facts._fields if facts.get(name) is not None and name != "received_at"}
     told |= {"v": SCHEMA, "at": at} | ({"posed_at": at} if "x" in told or told.get("place") else {})
-    keys = [f"last:{robot_id}", f"alive:{robot_id}", "seen"]
+    keys = [f"last:{robot_id}", "seen"]
     dirty = encode_signals([signal("robot", robot_id, "live", at)])
-    return keys, [session, seq, _pack(told), int(ttl_s * 1000), robot_id, dirty]
+    return keys, [session, seq, _pack(told), robot_id, dirty]
 
 
 _PUT_SHA = hashlib.sha1(PUT.encode(), usedforsecurity=False).hexdigest()
 
 
 async def put(
-    client: redis.asyncio.Redis, robot_id: str, session: int, seq: int, received_at: datetime, facts: dict[str, Any],
-    *, ttl_s: float = FRESH_S,
-) -> bool:  # fmt: skip
+    client: redis.asyncio.Redis, robot_id: str, session: int, seq: int, received_at: datetime, facts: dict[str, Any]
+) -> bool:
     """Store what a lossy message told. False when something newer is there already. Raises `redis.RedisError`.
 
     `facts`: any of x, y, theta, speed, battery, place, carries; what is absent or None stays as it was.
     """
-    keys, arguments = _put_arguments(robot_id, session, seq, received_at, facts, ttl_s)
+    keys, arguments = _put_arguments(robot_id, session, seq, received_at, facts)
     try:
         stored = await client.evalsha(_PUT_SHA, len(keys), *keys, *arguments)
     except redis.exceptions.NoScriptError:
@@ -160,7 +156,7 @@ async def write(
     hints: Mapping[str, Mapping[str, datetime]] | None = None,
 ) -> None:
     """Many `put` and `touch` in one round trip; `hints`: `gone` or `unanswered` → robot → when. Raises `redis.RedisError`."""
-    calls = [_put_arguments(*put, FRESH_S) for put in puts]
+    calls = [_put_arguments(*put) for put in puts]
     async with client.pipeline(transaction=False) as pipe:
         for keys, arguments in calls:
             pipe.evalsha(_PUT_SHA, len(keys), *keys, *arguments)
@@ -179,7 +175,7 @@ async def write(
             raise reply
 
 
-def decode(stored: bytes | None, fresh: bool) -> Snapshot | None:
+def decode(stored: bytes | None) -> Snapshot | None:
     """A stored value; None when there is none, or none that this version understands."""
     if stored is None:
         return None
@@ -188,19 +184,15 @@ def decode(stored: bytes | None, fresh: bool) -> Snapshot | None:
         found = CODINGS[blob[0]](blob[1:])
     except (IndexError, KeyError, msgspec.MsgspecError):
         return None
-    if found.v != SCHEMA:
-        return None
-    found.fresh = fresh
-    return found
+    return found if found.v == SCHEMA else None
 
 
 def _names(robot_ids: Sequence[str]) -> list[str]:
-    return [f"last:{r}" for r in robot_ids] + [f"alive:{r}" for r in robot_ids]
+    return [f"last:{r}" for r in robot_ids]
 
 
 def _decode_all(robot_ids: Sequence[str], values: Sequence[bytes | None]) -> dict[str, Snapshot]:
-    half = len(robot_ids)
-    found = ((r, decode(values[i], values[half + i] is not None)) for i, r in enumerate(robot_ids))
+    found = ((r, decode(value)) for r, value in zip(robot_ids, values, strict=True))
     return {r: snapshot for r, snapshot in found if snapshot is not None}
 
 

@@ -99,7 +99,6 @@ DURABLE_KEYS = {
 }
 LIVE_KEYS = {
     "last:*": "one per robot",
-    "alive:*": 600,
     "seen": "one member per robot",
     "born": "one",
     "gateways": "one member per gateway, for an hour",
