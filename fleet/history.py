@@ -150,11 +150,9 @@ class Change:
     touched_children: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     before: int = -1  # version as read; 0 for a new row
     last_hash: bytes = b""  # of the event of that version, where the reading brought it along
-    state_before: str = ""
 
     def __post_init__(self) -> None:
         self.before = self.row.version
-        self.state_before = self.state if self.before else ""
 
     @property
     def state(self) -> str:

@@ -1,6 +1,6 @@
 """Drover's own signals: sent after commit, once per commit, with `changes: list[fleet.history.Change]`.
 
-A receiver reads ids, versions (`before`, `row.version`), states (`state_before`, `state`), `events` and
+A receiver reads ids, versions (`before`, `row.version`), `state`, `events` (with the state before and after each) and
 `commands`; it applies no business rule.
 """
 

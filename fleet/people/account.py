@@ -53,9 +53,8 @@ def end_others(request: HttpRequest) -> HttpResponse:
 def password(request: HttpRequest) -> HttpResponse:
     form = PasswordChangeForm(request.user, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        new, mine = form.cleaned_data["new_password1"], request.session.session_key
-        people.set_password(request.user, new, by=by_user(request.user), keep=mine)  # type: ignore[arg-type]
-        update_session_auth_hash(request, request.user)  # this one goes on
+        people.set_password(request.user, form.cleaned_data["new_password1"], by=by_user(request.user))  # type: ignore[arg-type]
+        update_session_auth_hash(request, request.user)  # this one goes on, under a new key
         messages.success(request, "Your password is changed. Every other session of yours is over.")
         return redirect("account")
     return render(request, "account/password.html", {"form": form, **SENDING})

@@ -76,12 +76,12 @@ def reactivate(user: User, *, by: Origin) -> None:
     _activate(user, True, "person.reactivated", by)
 
 
-def set_password(user: User, password: str, *, by: Origin, keep: str | None = None) -> None:
-    """A new password. Every session that was opened with the old one is over, but the one to `keep`."""
+def set_password(user: User, password: str, *, by: Origin) -> None:
+    """A new password. Every session that was opened with the old one is over; a page that asked for it gets a new one."""
     with transaction.atomic():
         user.set_password(password)
         user.save(update_fields=["password"])
-        _sign_out(user, keep)
+        _sign_out(user)
         tell(user, "person.password_changed", by=by)
 
 
@@ -103,8 +103,8 @@ def _activate(user: User, active: bool, kind: str, by: Origin) -> None:
         tell(user, kind, by=by)
 
 
-def _sign_out(user: User, keep: str | None = None) -> None:
-    keys = SessionRecord.objects.filter(user=user).exclude(key=keep).values("key")
+def _sign_out(user: User) -> None:
+    keys = SessionRecord.objects.filter(user=user).values("key")
     Session.objects.filter(session_key__in=keys).delete()
 
 

@@ -94,10 +94,6 @@ class Knocks:
             log.debug("%d knocks are not noted: %s", len(noted), error)
 
 
-class _Hello(msgspec.Struct):
-    robot: str = ""
-
-
 def name_in(raw: bytes | str) -> str:
     """The robot's name for itself in a hello, or in the first of several; empty when there is none."""
     head = raw[:MAX_HELLO]

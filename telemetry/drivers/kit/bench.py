@@ -23,7 +23,7 @@ from telemetry.drivers.contract import (
     Tell,
     Wanted,
 )
-from telemetry.drivers.kit.double import Case, Deed, Failed, Said
+from telemetry.drivers.kit.double import Case, Deed, Failed, Kind, Said
 from telemetry.drivers.kit.site import Site
 from telemetry.drivers.kit.truth import Truth, in_words
 from telemetry.drivers.kit.wire import Wire, matches
@@ -222,7 +222,7 @@ class Bench:
         """What the robot did of the mission at hand."""
         return self.truth.deeds()
 
-    def did(self, kind: str, step: int = 0) -> bool:
+    def did(self, kind: Kind, step: int = 0) -> bool:
         return Deed(kind, step) in self.deeds()
 
     def said(self, type: str) -> list[Say]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from telemetry.drivers.contract import Driver, Send, Spec
 
-DEEDS = ("accepted", "rejected", "completed", "failed", "paused", "resumed", "cancelled", "lost")
+Kind = Literal["accepted", "rejected", "completed", "failed", "paused", "resumed", "cancelled", "lost"]
 
 
 class Deed(Struct, frozen=True):
@@ -17,7 +17,7 @@ class Deed(Struct, frozen=True):
     accepted: it has the mission. completed, failed: a step. cancelled: it ended it, as it was told. lost: it forgot it.
     """
 
-    kind: str  # one of DEEDS
+    kind: Kind
     step: int = 0
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from telemetry.drivers.contract import Command, Say
-from telemetry.drivers.kit.double import Case, Deed, Double
+from telemetry.drivers.kit.double import Case, Deed, Double, Kind
 from telemetry.drivers.kit.site import Site
 from telemetry.protocol import TYPES
 
@@ -117,11 +117,11 @@ def in_words(deeds: Sequence[Deed]) -> str:
     return ", ".join(f"{d.kind} {d.step or ''}".strip() for d in deeds) or "nothing"
 
 
-def _did(kind: str) -> Fits:
+def _did(kind: Kind) -> Fits:
     return lambda truth, word, deeds: any(d.kind == kind for d in deeds)
 
 
-def _did_step(kind: str) -> Fits:
+def _did_step(kind: Kind) -> Fits:
     return lambda truth, word, deeds: Deed(kind, word.step or 0) in deeds
 
 

@@ -85,14 +85,14 @@ class Orders:
         self._unplug_since = (self._unplug_since or now) if isinstance(wish, StopCharging) else None
         match wish:
             case Give():
-                yield from self._give(wish, wanted, shown, now)
+                yield from self._give(wish, wanted, now)
             case End(order):
                 self._errands.add("cancelOrder", self.ends(order)[0], now)
             case StopCharging(order):
                 unplug = self._known.profile.stop_charging
                 self._errands.add(unplug, str(named(self._known.id, order.text, "unplug")), now)
                 if self._unplug_since is not None and now >= self._unplug_since + timedelta(seconds=UNPLUG_S):
-                    yield from self._give(Give(order), wanted, shown, now)
+                    yield from self._give(Give(order), wanted, now)
         self._leave_abandoned(wanted, now)
         yield from self._deliver(wanted, shown)
 
@@ -111,7 +111,7 @@ class Orders:
             elif (task := receipts.due(dispatch, shown)) is not None:
                 yield Says("mission.step_failed", {"why": why}, task.step, task.attempt)
 
-    def _give(self, give: Give, wanted: Wanted, shown: Progress | None, now: datetime) -> Iterator[Effect]:
+    def _give(self, give: Give, wanted: Wanted, now: datetime) -> Iterator[Effect]:
         known, picture, dispatch = self._known, self._known.picture, wanted.dispatch
         assert picture is not None and dispatch is not None
         if give in self._refused:
