@@ -16,14 +16,21 @@ _bound: WeakSet[Any] = WeakSet()
 def problems() -> list[str]:
     """Why this process must not work on this database; empty when all is well."""
     try:
-        executor = MigrationExecutor(connection)
-        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-        if plan:
-            names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
-            return [f"migrations are not applied ({names}); run `manage.py migrate`"]
-        return triggers.problems()
+        return unsound()
     except DatabaseError as exc:
-        return [f"the database does not answer ({' '.join(str(exc).split())}); check DATABASE_URL"]
+        return [
+            f"the database does not answer ({' '.join(str(exc).split())}); check DATABASE_URL; see docs/trouble/database-takes-no-writes.md"
+        ]
+
+
+def unsound() -> list[str]:
+    """The same of one that answers. Raises `django.db.Error` else."""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if plan:
+        names = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
+        return [f"migrations are not applied ({names}); run `manage.py migrate`"]
+    return triggers.problems()
 
 
 def check() -> None:

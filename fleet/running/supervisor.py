@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from fleet.running.console import Console
 from fleet.running.tether import tied
 
-EARLY_DEATHS = 5  # a child that dies this often before it is ready, with all below it up, is given up
-BACKOFF_S = (0.1, 0.3, 1.0, 2.0)  # wait before the next start, by deaths in a row; the last one repeats
+EARLY_DEATHS = 5  # a child that was never up, and dies this often with all below it up, is given up
+BACKOFF_S = (0.1, 0.3, 1.0, 2.0, 5.0)  # wait before the next start, by deaths in a row; the last one repeats
 CALM_S = 10.0  # a child that was up this long starts with a clean record and at once
 PROBE_EVERY_S = 0.05
 
@@ -134,7 +134,7 @@ class Supervisor:
                 deaths = 0
             if up or self._has_ground(program):
                 deaths += 1
-            if not up and deaths >= EARLY_DEATHS:
+            if not kept.up.done() and deaths >= EARLY_DEATHS:  # one that was up is back when its disk has room again
                 await self._last_words()
                 return self._give_up(kept, Failed(program.name, f"ended {deaths} times before it was up", kept.tail))
             wait_s = 0.0 if up and deaths == 1 else BACKOFF_S[min(max(deaths, 1), len(BACKOFF_S)) - 1]

@@ -12,6 +12,10 @@ ADVICE = (
         "The disk under {var} is full. Free some space, or set DROVER_VAR to a folder on another disk.",
     ),
     (
+        "Short write while writing to the AOF file",  # of Valkey
+        "The disk under {var} is full. Free some space, or set DROVER_VAR to a folder on another disk.",
+    ),
+    (
         "Permission denied",
         "Some of {var} belongs to another user. Give it to this one, or set DROVER_VAR to another folder.",
     ),

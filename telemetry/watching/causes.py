@@ -133,11 +133,12 @@ def of_database(error: Exception) -> tuple[str, str] | None:
     """(cause, its words) of what the database raised; None when it tells of nothing that is wrong with it."""
     if not isinstance(error, DatabaseError | InterfaceError):
         return None
-    said = " ".join(str(error).split())[:100]
+    said = " ".join(str(error).split())
     state = getattr(getattr(error.__cause__, "diag", None), "sqlstate", None) or ""
     name = next((_STATES[part] for part in (state, state[:3], state[:2]) if part in _STATES), "")
     if "No space left on device" in said:
         name = "database_full"
+    said = said.rpartition('" failed: ')[2][:100]  # before the reason stands a socket's path, which may be long
     if not name and isinstance(error, OperationalError | InterfaceError) and not state:
         name = "database_down"  # the connection could not be made, or broke
     return (name, words(name, why=said)) if name else None

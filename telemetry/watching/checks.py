@@ -65,9 +65,12 @@ class Checks:
         self.clocks = clocks.Clocks(CLOCK_S)
         self.streams = Streams(settings.REDIS_URL)
         self._durable_folder = ""
+        self._durable_is_away = False
+        self._seen: dict[str, Founds] = {}  # by check, at its last look
 
     def durable(self, now: datetime) -> Founds | None:
         told = info(settings.REDIS_URL)
+        self._durable_is_away = told is None
         if told is None:
             space = _space(self._durable_folder)
             full = space is not None and space[0] < 16 * 2**20
@@ -110,11 +113,14 @@ class Checks:
         return found("backlog", partitions=which, why=_why_late(late))
 
     def workers(self, now: datetime) -> Founds | None:
+        """A worker that waits for its stream does not say that it works."""
+        if self._durable_is_away:
+            return None
         rows = _column(
             "SELECT id FROM telemetry_partition WHERE id < %s AND (until IS NULL OR"
             " until < clock_timestamp() - %s * interval '1 second') ORDER BY id", settings.PARTITIONS, OWNERLESS_S,
         )  # fmt: skip
-        return found("worker_missing", partitions=", ".join(map(str, rows))) if rows else {}
+        return self._twice("workers", found("worker_missing", partitions=", ".join(map(str, rows))) if rows else {})
 
     def gateways(self, now: datetime) -> Founds | None:
         """Those that live and hear nothing; and is there one at all where robots need it?"""
@@ -130,7 +136,7 @@ class Checks:
                 holds[f"{cause}:{name}"] = one
         if not living and (robots := _robots_over_mqtt()):
             holds |= found("gateway_missing", robots=_are(robots))
-        return holds
+        return self._twice("gateways", holds)
 
     def drivers(self, now: datetime) -> Founds | None:
         """Robots in service whose driver is not here: its package is missing, or cannot be used."""
@@ -140,6 +146,13 @@ class Checks:
             ((cause, one),) = found("driver_unusable", robots=_are(robots), why=registry.why_not(name)).items()
             holds[f"{cause}:{name}"] = one
         return holds
+
+    def _twice(self, check: str, holds: Founds) -> Founds | None:
+        """What leases in the database tell holds when it was so at the look before, too: all of them have run out in the
+        moment after a database that was frozen, and whose owners live goes on at once.
+        """
+        before, self._seen[check] = self._seen.get(check, {}), holds
+        return holds if holds.keys() <= before.keys() else None
 
     def outbox(self, now: datetime) -> Founds | None:
         ages = _column(

@@ -18,7 +18,7 @@ from fleet.running import startup
 from fleet.web import pool
 from telemetry.partitions import somebody_works
 from telemetry.watching import notices
-from telemetry.watching.causes import CAUSES, words
+from telemetry.watching.causes import CAUSES, of_database, words
 from telemetry.watching.checks import read_only
 
 TIMEOUT_S = 1.0  # a Redis that takes longer counts as missing
@@ -99,9 +99,13 @@ def _ask(check: Callable[[], Any], answer: Future[Any]) -> None:
 
 
 def _database() -> str:
-    if found := startup.problems():
+    try:
+        found, why = startup.unsound(), read_only()
+    except DatabaseError as error:
+        told = of_database(error)
+        return told[1] if told else f"answers with an error ({' '.join(str(error).split())[:200]})"
+    if found:
         return "; ".join(found)
-    why = read_only()
     return words("database_read_only", why=why) if why else ""
 
 

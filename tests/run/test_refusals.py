@@ -68,8 +68,11 @@ def test_a_disk_that_is_nearly_full(folder, monkeypatch):
     [
         OSError(errno.ENOSPC, "No space left on device"),
         Failed("postgres", "ended with exit code 1", ["initdb: error: could not write: No space left on device"]),
+        Failed(
+            "stream", "ended", ["# Short write while writing to the AOF file: (nwritten=9, expected=99)", "# Exiting"]
+        ),
     ],
-    ids=["here", "in a store"],
+    ids=["here", "in PostgreSQL", "in Valkey"],
 )
 def test_a_disk_that_gets_full(folder, failed):
     said = str(trouble.explained(folder, failed))

@@ -41,6 +41,24 @@ async def test_a_program_that_dies_early_five_times_is_given_up(supervisor):
     assert supervisor.gave_up.result().tail == ["no such thing"] * 5
 
 
+async def test_a_program_that_was_up_is_never_given_up(supervisor, tmp_path):
+    """A store whose disk is full ends at each start, until somebody frees space."""
+
+    async def ready() -> bool:
+        return (tmp_path / "room").exists()
+
+    code = (
+        "import os, time; here = os.environ['HERE']; open(here + '/tries', 'a').write('x');"
+        "[time.sleep(0.02) for _ in range(3000) if os.path.exists(here + '/room')]"
+    )
+    (tmp_path / "room").touch()
+    await supervisor.start(python("store", code, ready=ready))
+    (tmp_path / "room").unlink()
+    tries = tmp_path / "tries"
+    await eventually_async(lambda: tries.stat().st_size > module.EARLY_DEATHS + 2)
+    assert not supervisor.gave_up.done()
+
+
 async def test_a_program_is_not_given_up_while_a_store_below_it_recovers(supervisor, tmp_path):
     async def answers() -> bool:
         return (tmp_path / "recovered").exists()

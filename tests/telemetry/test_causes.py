@@ -49,3 +49,11 @@ def test_a_connection_that_cannot_be_made():
 
 def test_other_errors_are_not_the_databases():
     assert of_database(ValueError("no")) is None
+
+
+def test_why_is_told_wherever_the_database_is():
+    """Its address stands before the reason, and may be long."""
+    where = f'connection failed: connection to server on socket "/srv/{"hall/" * 30}.s.PGSQL.5432" failed: FATAL: '
+    name, text = of_database(OperationalError(f"{where}could not write init file: No space left on device"))
+    assert name == "database_full" and "No space left on device)" in text
+    assert len(text) < 300

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from fleet.history import Origin
 from fleet.models import Place, Robot, Site
@@ -23,6 +23,7 @@ from missions.drawing_up import draft_mission
 from missions.ledger import Ledger
 from missions.models import Mission
 from missions.queue.waiting import why_waiting_all
+from telemetry.management.commands import demo as command
 from telemetry.simulator import demo
 from telemetry.simulator import traffic as going_on
 from tests.actors import START, SYSTEM, online, tell
@@ -193,3 +194,17 @@ def test_an_empty_battery_is_left_to_the_charge_policy(make, monkeypatch):
     for second in range(100):
         traffic.step(START + timedelta(seconds=second))
     assert not Mission.objects.exists()
+
+
+def test_while_the_database_is_away_that_is_said_once(monkeypatch, caplog):
+    answers = iter([OperationalError("away")] * 3 + [None, OperationalError("away"), KeyboardInterrupt()])
+
+    class Busy:
+        def step(self, now):
+            if answer := next(answers):
+                raise answer
+
+    monkeypatch.setattr(command.time, "sleep", lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        command.Command()._keep(Busy())
+    assert caplog.text.count("no new missions while the database is away: away") == 2

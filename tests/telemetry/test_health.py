@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 import redis
 from django.core.management import call_command
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 from django.utils import timezone
 
 from fleet import triggers
@@ -134,6 +134,17 @@ def test_readyz_answers_when_the_database_does_not(client, monkeypatch):
     response = client.get("/readyz")
     assert response.status_code == 503
     assert set(response.json()["missing"]) == {"database", "worker"}
+    assert "connection refused" in response.json()["missing"]["database"]
+
+
+@pytest.mark.django_db
+def test_readyz_names_the_cause_as_alerts_and_the_log_do(client, monkeypatch):
+    def full():
+        raise OperationalError("connection failed: FATAL: could not write init file: No space left on device")
+
+    monkeypatch.setattr(triggers, "problems", full)
+    missing = client.get("/readyz").json()["missing"]["database"]
+    assert missing.startswith("PostgreSQL's disk is full (") and "docs/trouble/disk-is-full.md" in missing
 
 
 @pytest.mark.django_db

@@ -92,9 +92,22 @@ def test_what_waits_too_long(settings):
 
 def test_partitions_without_a_worker():
     Partition.objects.filter(pk__in=[1, 3]).update(until=timezone.now() - timedelta(minutes=1))
-    Watch().step(timezone.now())
+    watch = Watch()
+    watch.step(timezone.now())
+    assert causes() == [], "it may be the moment after a database that was frozen, in which none could renew"
+    watch.step(timezone.now())
     assert causes() == ["worker_missing"]
     assert "partitions 1, 3" in Alert.objects.get().text
+    Watch().step(timezone.now())
+    assert causes() == ["worker_missing"], "another worker's first look says nothing against it"
+
+
+def test_while_the_durable_redis_is_away_nobody_is_told_to_start_a_worker(monkeypatch):
+    Partition.objects.filter(pk=1).update(until=timezone.now() - timedelta(minutes=1))
+    known = checks.info
+    monkeypatch.setattr(checks, "info", lambda url: None if url == django_settings.REDIS_URL else known(url))
+    looked_twice()
+    assert causes() == ["redis_down"]
 
 
 def test_a_clock_that_jumps():
@@ -205,7 +218,7 @@ def test_a_database_that_takes_no_writes_is_said_without_it(client, caplog, sett
         settings.PARTITIONS = 1
         Partition.objects.create(id=0, owner="w", until=timezone.now() - timedelta(minutes=1))
         cursor.execute(REFUSED)
-        for minutes in (0, 1, 2):  # it is counted from the first
+        for minutes in (-1, 0, 1, 2):  # of the first look comes nothing that has to be written
             assert not look.step(timezone.now() + timedelta(minutes=minutes))
         assert causes() == []
         transaction.set_rollback(True)
@@ -279,10 +292,16 @@ def gateway(name: str, trouble: str = "", s: int = 300) -> None:
     )
 
 
+def looked_twice() -> None:
+    watch = Watch()
+    for _ in range(2):
+        watch.step(timezone.now())
+
+
 def test_a_gateway_that_hears_no_broker_is_named_until_it_does():
     gateway("drover-a", "the broker is away")
     gateway("drover-b")
-    Watch().step(timezone.now())
+    looked_twice()
     assert causes() == ["broker_down:drover-a"]
     assert "drover-a hears no robot over MQTT: the broker is away" in Alert.objects.get().text
     gateway("drover-a")
@@ -296,7 +315,7 @@ def test_robots_that_talk_over_mqtt_only_need_a_gateway(robot, brand, site):
     foreign = create_brand("Foreign", driver="vda5050", capabilities=["navigate"], by=SYSTEM)
     actions.enrol_robot(id="RB-007", name="Seven", site=site, brand=foreign, address="KIT/0001", by=SYSTEM)
     gateway("drover-a", s=-1)  # it is dead
-    Watch().step(timezone.now())
+    looked_twice()
     assert causes() == ["gateway_missing"] and "and 1 robot is reached over MQTT" in Alert.objects.get().text
     gateway("drover-a")
     Watch().step(timezone.now())

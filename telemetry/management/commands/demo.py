@@ -45,10 +45,14 @@ class Command(BaseCommand):
         )
 
     def _keep(self, traffic: Traffic) -> None:
+        told = False
         while True:
             try:
                 traffic.step(timezone.now())
+                told = False
             except DatabaseError as exc:
-                log.warning("no new missions while the database is away: %s", " ".join(str(exc).split()))
+                if not told:
+                    log.warning("no new missions while the database is away: %s", " ".join(str(exc).split()))
+                told = True
             close_old_connections()
             time.sleep(EVERY_S)
