@@ -145,7 +145,11 @@ def of_database(error: Exception) -> tuple[str, str] | None:
 
 
 def span(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    """About so long, in the largest unit of which there are two."""
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def size(number: float) -> str:

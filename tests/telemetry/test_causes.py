@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-from telemetry.watching.causes import CAUSES, of_database
+from telemetry.watching.causes import CAUSES, of_database, span
 
 
 def raised(sql: str) -> Exception:
@@ -57,3 +57,12 @@ def test_why_is_told_wherever_the_database_is():
     name, text = of_database(OperationalError(f"{where}could not write init file: No space left on device"))
     assert name == "database_full" and "No space left on device)" in text
     assert len(text) < 300
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.4, "0 s"), (119, "119 s"), (180, "3 min"), (7199, "120 min"), (7200, "2 h"), (172_800, "2 days"), (31_622_400, "366 days")],
+)  # fmt: skip
+def test_a_span_is_told_in_a_unit_that_fits(seconds, said):
+    """A robot whose clock is a year off was "527040 min ahead"."""
+    assert span(seconds) == said

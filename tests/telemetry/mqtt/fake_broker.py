@@ -78,7 +78,7 @@ class Stage:
 
 async def until(predicate):
     """It comes about by what is under way; nobody waits for a clock."""
-    for _ in range(2000):
+    for _ in range(10_000):
         if found := predicate():
             return found
         await asyncio.sleep(0.002)
