@@ -11,7 +11,7 @@ from fleet.people.actions import grant_access
 from fleet.people.roles import ROLES
 from fleet.people.tokens import SCOPES, issue_token, revoke_token, token_of
 from fleet.refusals import Refused
-from tests.actors import SYSTEM
+from tests.actors import SYSTEM, user
 from tests.api.conftest import Caller
 
 # method, path, body, permission
@@ -173,7 +173,9 @@ def test_the_secret_is_shown_once_and_a_reload_makes_no_second(client, superviso
     assert ApiToken.objects.count() == 1
 
 
-def test_everybody_has_their_own_and_who_manages_people_sees_all(client, supervisor, other_supervisor, admin_person):
+def test_everybody_has_their_own_and_who_manages_people_sees_all(
+    client, site, supervisor, other_supervisor, admin_person
+):
     client.force_login(supervisor)
     issue(client)
     token = ApiToken.objects.get()
@@ -181,10 +183,15 @@ def test_everybody_has_their_own_and_who_manages_people_sees_all(client, supervi
     assert client.get(f"/admin/fleet/apitoken/{token.pk}/change/").status_code == 404
     assert client.post(f"/admin/fleet/apitoken/{token.pk}/revoke/").status_code == 404
     assert "call button" not in client.get("/admin/fleet/apitoken/").content.decode()
+    client.force_login(User.objects.create_superuser("root"))
+    issue(client, label="of the whole fleet")
+    client.force_login(user("Hanna", "admin", site))
+    seen = client.get("/admin/fleet/apitoken/").content.decode()
+    assert "call button" in seen and "of the whole fleet" not in seen
     client.force_login(admin_person)
     assert "call button" in client.get("/admin/fleet/apitoken/").content.decode()
     client.post(f"/admin/fleet/apitoken/{token.pk}/revoke/")
-    assert ApiToken.objects.get().revoked_at
+    assert ApiToken.objects.get(pk=token.pk).revoked_at
 
 
 def test_an_auditor_issues_none(client, auditor):

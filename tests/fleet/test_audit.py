@@ -89,6 +89,9 @@ def test_by_words_trace_cause_and_period(aborted, auditor):
     assert "mission.stop_requested" in asked(auditor, period="today")
     assert "mission.stop_requested" not in asked(auditor, period="yesterday")
     assert asked(auditor, end="2020-01-01T00:00:00") == []
+    now = timezone.now()
+    said = {"period": "between", "start": now, "end": now}  # the whole second that is named belongs to it
+    assert audit.bounds(said, now) == (now, now + timedelta(seconds=1))
 
 
 def test_words_are_those_that_people_read(aborted, robot, auditor):

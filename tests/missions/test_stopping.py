@@ -83,6 +83,8 @@ def test_what_the_robot_says_after_an_unconfirmed_end(word, kept):
     m = in_vain(stopping())
     assert m.tell(word) == ["late"] and m.kinds[-1] == kept
     assert m.row.stop_confirmed is (kept == "stop_confirmed_late")
+    ends = m.change.command_moves[-1] == ((), "open", "withdrawn")  # the cancel as well: there is nothing more to end
+    assert ends is m.row.stop_confirmed
 
 
 def test_the_answer_to_a_cancel_that_was_sent_twice_is_no_news():

@@ -58,6 +58,12 @@ def end(m: Machine, kind: str) -> None:
     m.tell(Word.of(kind, m, over=True))
 
 
+def test_of_two_words_with_one_number_the_first_counts():
+    m = Machine(step(), brand=WAITS).run()
+    assert m.tell(Paused(1, 1, 5), Resumed(1, 1, 5)) == ["applied", "stale"]
+    assert m.row.paused_at
+
+
 @pytest.mark.parametrize("kind", ALERTS)
 def test_each_of_them_stores_what_is_left_and_gives_it_back(kind):
     m = Machine(step(), brand=WAITS).run()

@@ -325,6 +325,17 @@ def test_a_stop_without_a_word_is_told_again_and_said_to_be_unconfirmed(worker, 
     assert (event.actor_kind, event.cause) == ("deadline", "deadline:stop")
 
 
+def test_a_retired_robot_is_told_nothing_again(worker, clock, robot, monkeypatch):
+    work(worker, clock)
+    clock.advance(GRACE_S + 1)
+    monkeypatch.setattr(robots.timezone, "now", lambda: clock.now)
+    stopping.stop_robot(P, by=SYSTEM)
+    robots.retire_robot(P, by=SYSTEM)
+    clock.advance(30)
+    work(worker, clock)
+    assert not Event.objects.filter(kind__in=["robot.stop_resent", "robot.stop_unconfirmed"]).exists()
+
+
 def test_what_a_robot_said_in_time_comes_before_its_deadline(worker, clock, robot, monkeypatch):
     work(worker, clock)
     clock.advance(GRACE_S + 1)

@@ -288,6 +288,7 @@ def test_what_a_card_offers_and_stop_always(row, offered):
     buttons = [attributes for tag, attributes in Reader(html).elements if tag == "button"]
     assert {b["class"].split()[1] for b in buttons} == offered
     assert not any("disabled" in b for b in buttons)
+    assert {b["class"].split()[1] for b in buttons if b.get("data-ask")} == {"release"} & offered
     asks = {b["class"].split()[1]: b["formaction"] for b in buttons}
     assert asks["stop"] == "/fleet/robots/RB-001/stop"
     assert asks.get("resume", "").endswith(f"/resume?version={row.mission_version}") is ("resume" in offered)

@@ -136,7 +136,9 @@ def test_when_what_comes_before_has_succeeded(ready, clock, site, robot, other_r
     actions.queue_mission(b, by=SYSTEM)
     actions.queue_mission(a, by=SYSTEM)
     look(ready, clock)
-    assert get(b).dispatched_at is None
+    tell(get(a), Accepted(1))
+    look(ready, clock)
+    assert get(a).state == "executing" and get(b).dispatched_at is None
     end(get(a))
     look(ready, clock)
     assert get(b).dispatched_at

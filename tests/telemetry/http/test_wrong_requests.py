@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import tracemalloc
 
 import pytest
 
@@ -66,6 +67,18 @@ async def test_other_methods_and_addresses(post, method, path, status):
     reply = await post.request(method, f"/robot/v1/{path}")
     assert reply.status == status
     assert ("allow" in reply.headers) == (status == 405)
+
+
+def test_a_small_body_that_unpacks_to_a_large_one_takes_no_room(monkeypatch):
+    monkeypatch.setattr(bodies, "MAX_BODY", 10_000)
+    bomb = gzip.compress(b" " * 20_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(bodies.Problem, match="Too long"):
+            bodies._unpacked(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("query", ["wait=-1", "wait=25.1", "wait=nan", "wait=soon", "session=x", "session=-1"])
