@@ -65,11 +65,14 @@ class Child:
                 with suppress(OSError):
                     self.process.stdin.write(self.said)
                 self.process.stdin.close()
-            with suppress(Exception):
+            try:
                 if self.ready():
                     return
+                why = "it is not ready"
+            except Exception as error:  # not yet
+                why = repr(error)
             if time.monotonic() > ends:
-                raise RuntimeError(f"{self.name} does not start, see {self.log}")
+                raise RuntimeError(f"{self.name} does not start ({why}), see {self.log}")
             time.sleep(0.05)
 
     @property
