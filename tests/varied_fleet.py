@@ -103,7 +103,7 @@ _lossy = count(1)
 
 def live(robot_id: str, at: datetime, **told: object) -> None:
     """Live facts, stored as a gateway does."""
-    keys, arguments = snapshots._put_arguments(robot_id, 1, next(_lossy), at, told, 10)
+    keys, arguments = snapshots._put_arguments(robot_id, 1, next(_lossy), at, told)
     snapshots.client().eval(snapshots.PUT, len(keys), *keys, *arguments)
 
 
