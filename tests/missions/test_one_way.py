@@ -157,17 +157,23 @@ WAYS = [
 LEGAL = (forged_event_and_row, State.STEP_COMPLETED, State.SUCCESS)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def goes(way, mission, state):
+    try:
+        with transaction.atomic():
+            way(Mission.objects.get(pk=mission.pk), state)
+    except Error:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("state", State)
-def test_every_way_round_from_every_state(mission, supervisor, state, way):
+def test_every_way_round_from_every_state(mission, supervisor, state):
     bring_to(mission, state, supervisor)
     before = everything()
-    targets = [t for t in State if t != state and (way, state, t) != LEGAL]
-    for target in targets:
-        with pytest.raises(Error), transaction.atomic():
-            way(Mission.objects.get(pk=mission.pk), target)
+    tried = [(way, t) for way, t in product(WAYS, State) if t != state and (way, state, t) != LEGAL]
+    assert [(way.__name__, target) for way, target in tried if goes(way, mission, target)] == []
     assert everything() == before
-    assert len(targets) >= 3
+    assert len(tried) >= 4 * len(WAYS) - 1
 
 
 @pytest.mark.parametrize("state", State)
