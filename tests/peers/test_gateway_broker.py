@@ -182,6 +182,7 @@ async def test_an_unknown_user_is_refused_with_the_reason(tmp_path):
     with Mosquitto(tmp_path / "broker", "allow_anonymous false", f"password_file {passwords}") as mosquitto:
         async with Ear(mosquitto.url.replace("//", "//drover:wrong@")) as ear:
             await eventually_async(lambda: "refuses us" in ear.broker.why)
+            assert ear.broker.is_refused, "which does not pass by itself"
         async with Ear(mosquitto.url.replace("//", "//drover:p%3A%2Fw@")) as ear:
             await ear.up()
 
