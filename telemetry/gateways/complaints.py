@@ -6,11 +6,11 @@ from collections.abc import Callable
 from telemetry.protocol import Bad
 
 log = logging.getLogger(__name__)
-COMPLAIN_S = 10.0  # what is wrong with one robot is logged this often; all is counted
+COMPLAIN_S = 10.0  # one and the same is logged this often; all is counted
 
 
 class Seldom:
-    """One kind of line about one robot: it may be written every `COMPLAIN_S`; the others are counted."""
+    """One kind of line, such as about one robot: it may be written every `COMPLAIN_S`; the others are counted."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -6,6 +6,7 @@ row (robot, msg_id) in PostgreSQL stays the truth.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError, RedisError, ResponseError
 from redis.retry import Retry
 
+from telemetry.gateways.complaints import Seldom
 from telemetry.stream import GROUP, key, mark, microseconds, partition_of
 
 WINDOW_S = 900  # how long a resend is recognised here; PostgreSQL recognises it for ever
@@ -77,6 +79,7 @@ class Intake:
         self._window_s = window_s
         self._waiting: deque[_Waiting] = deque()
         self._flusher: asyncio.Task[None] | None = None
+        self._refusals = Seldom(time.monotonic)  # robots try again at once
 
     async def store(
         self, robot_id: str, msg_id: UUID, raw: bytes, received_at: datetime
@@ -169,7 +172,8 @@ class Intake:
             if isinstance(reply, NoScriptError):  # a restart forgot it
                 reply = await self._redis.eval(_APPEND, len(keys), *keys, *arguments)
             if isinstance(reply, ResponseError):
-                log.error("durable Redis refuses to append to %s: %s", keys[0], reply)
+                if (more := self._refusals.more()) is not None:
+                    log.error("durable Redis refuses to append to %s: %s%s", keys[0], reply, more)
             elif isinstance(reply, Exception):
                 raise reply
             else:

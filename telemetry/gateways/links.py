@@ -29,6 +29,7 @@ from redis.retry import Retry
 from telemetry import metrics, protocol
 from telemetry.gateways.alarms import Alarms
 from telemetry.gateways.beats import Beats
+from telemetry.gateways.complaints import Seldom
 from telemetry.gateways.heard import Heard
 from telemetry.gateways.intake import Backlogged, Intake
 from telemetry.gateways.knocks import Knocks
@@ -77,6 +78,7 @@ class Links:
         self._hinted: set[str] = set()
         self._wake = asyncio.Event()
         self._database_well = True
+        self._shut = Seldom(clock)
         works = (
             self._run, self._listen, self.vitals.run, self.heard.run, self.knocks.run, self.backlog.run, self.beats.run,
             self.tries.run, self.duplicates.run,
@@ -130,6 +132,11 @@ class Links:
     def welcomes(self, robot: str) -> bool:
         """May this robot open one more session now? One that does nothing else has to wait."""
         return self._hellos.setdefault(robot, hello_bucket()).take(self.clock())
+
+    def not_now(self, error: Exception) -> None:
+        """No robot can be let in for want of the database: all of them come again and again, so one line says it."""
+        if (more := self._shut.more()) is not None:
+            log.warning("robots cannot be let in, the database does not answer, or takes no writes: %s%s", error, more)
 
     def of(self, robot: str) -> Link | None:
         """The link of this robot that this process holds."""

@@ -67,7 +67,7 @@ class Connection:
         try:
             holder = await self._links.rows.ask(holder_of, token) if token else None
         except DatabaseError as error:
-            log.warning("a robot cannot be let in, the database does not answer, or takes no writes: %s", error)
+            self._links.not_now(error)
             return await self.close(protocol.COME_BACK)
         if holder is None:
             self._links.counts["unauthorised"] += 1
@@ -172,9 +172,7 @@ class Connection:
         try:
             opened = await self._links.rows.ask(open_session, self._holder.robot, GATEWAY)
         except DatabaseError as error:
-            log.warning(
-                "%s cannot be welcomed, the database does not answer, or takes no writes: %s", self._holder.robot, error
-            )
+            self._links.not_now(error)
             return await self.close(protocol.COME_BACK)
         robot, credential = self._holder
         self._link = Link(robot, opened.session, credential, self._send_command, self.close, opened.applied)

@@ -99,13 +99,15 @@ async def test_without_redis_the_caller_hears_unavailable(tmp_path):
     await intake.aclose()
 
 
-async def test_a_redis_that_refuses_writes_is_unavailable_and_stores_nothing(durable):
+async def test_a_redis_that_refuses_writes_is_unavailable_stores_nothing_and_fills_no_log(durable, caplog):
     p = stream.partition_of("RB-1")
     durable.set(stream.key(p), "not a stream")
     intake = Intake(settings.REDIS_URL)
-    with pytest.raises(Unavailable):
-        await intake.store("RB-1", uuid.uuid4(), b"{}", AT)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await intake.store("RB-1", uuid.uuid4(), b"{}", AT)
     await intake.aclose()
+    assert caplog.text.count("durable Redis refuses to append") == 1
 
 
 async def test_what_waited_too_long_is_not_acknowledged_and_not_stored(intake, durable, monkeypatch):

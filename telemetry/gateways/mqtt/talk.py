@@ -224,7 +224,7 @@ class Talk:
                 return
             opened = await self.links.rows.ask(rows.open_session, robot, self.links.name)
         except DatabaseError as error:
-            log.warning("%s cannot be welcomed, the database does not answer, or takes no writes: %s", robot, error)
+            self.links.not_now(error)
             self._later(came.message)
             return
         credential = holder.credential if holder is not None else None

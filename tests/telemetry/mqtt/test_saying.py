@@ -134,7 +134,7 @@ async def test_what_is_wrong_is_acknowledged_and_costs_nothing_else(stage, strea
     assert len(stored(streams, "RB-009")) == 1
 
 
-async def test_without_the_database_the_first_message_waits_and_is_heard_again(stage, monkeypatch, streams):
+async def test_without_the_database_the_first_message_waits_and_is_heard_again(stage, monkeypatch, streams, caplog):
     failed = []
 
     def broken(*_):
@@ -145,8 +145,9 @@ async def test_without_the_database_the_first_message_waits_and_is_heard_again(s
     monkeypatch.setattr(rows, "open_session", broken)
     monkeypatch.setattr(talks, "REST_S", 0.01)
     number = stage.tell(["begin"], ["say", "a", "robot.state", IDLE])
-    await until(lambda: len(failed) > 1)
+    await until(lambda: len(failed) > 3)
     assert number not in stage.broker.acked
+    assert caplog.text.count("robots cannot be let in, the database does not answer") == 1
     monkeypatch.setattr(rows, "open_session", works)
     await until(lambda: number in stage.broker.acked)
     assert len(stored(streams, "RB-009")) == 1
