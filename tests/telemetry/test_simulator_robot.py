@@ -15,6 +15,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from websockets.asyncio.server import serve
+from websockets.exceptions import ConnectionClosed
 
 from telemetry import frames, protocol
 from telemetry.simulator import link as links
@@ -269,7 +270,7 @@ async def test_robots_die_with_their_parent(site):
         async with site.link() as socket:
             parent.kill()
             async with asyncio.timeout(5):
-                with suppress(Exception):
+                with suppress(ConnectionClosed):
                     while True:
                         await socket.recv()
             assert socket.close_code != 4012
