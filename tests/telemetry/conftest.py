@@ -2,9 +2,11 @@
 
 import pytest
 import redis
+import redis.asyncio
 from django.conf import settings
 
 from fleet.robots import credentials
+from telemetry.drivers import registry
 from telemetry.gateways import links
 from telemetry.gateways.http.callers import Callers
 from telemetry.gateways.link import Link
@@ -22,6 +24,22 @@ def durable():
     yield client
     client.flushdb()
     client.close()
+
+
+@pytest.fixture
+async def live():
+    """The live Redis, empty."""
+    async with redis.asyncio.Redis.from_url(settings.LIVE_REDIS_URL) as connection:
+        await connection.flushdb()
+        yield connection
+
+
+@pytest.fixture
+def drivers_anew():
+    """Nothing is remembered of which drivers are here, before and after."""
+    registry.forget()
+    yield
+    registry.forget()
 
 
 @pytest.fixture

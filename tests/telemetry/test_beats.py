@@ -1,18 +1,9 @@
 """A gateway is seen as long as it is there, and is not missed when it ends in order."""
 
-import pytest
 import redis.asyncio
 
 from telemetry import snapshots
 from telemetry.gateways.beats import Beats
-
-
-@pytest.fixture
-async def live(settings):
-    client = redis.asyncio.from_url(settings.LIVE_REDIS_URL)
-    await client.flushdb()
-    yield client
-    await client.aclose()
 
 
 async def test_its_last_sign_of_life_is_known_until_it_ends_in_order(live):

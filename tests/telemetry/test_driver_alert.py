@@ -9,14 +9,7 @@ from telemetry.drivers import registry
 from telemetry.watching.checks import Checks
 from tests.actors import SYSTEM
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def anew():
-    registry.forget()
-    yield
-    registry.forget()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("drivers_anew")]
 
 
 def found():

@@ -13,11 +13,7 @@ from telemetry.drivers.registry import Unusable
 GOOD = "class D(Native):\n    contract, name = 1, 'acme'\ndriver = D()\n"
 
 
-@pytest.fixture(autouse=True)
-def anew():
-    registry.forget()
-    yield
-    registry.forget()
+pytestmark = pytest.mark.usefixtures("drivers_anew")
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 import redis.asyncio
-from django.conf import settings
 
 from telemetry import metrics, snapshots
 from telemetry.gateways import vitals
@@ -12,13 +10,6 @@ from telemetry.gateways.vitals import Vitals
 from telemetry.snapshots import Put
 
 T0 = datetime(2026, 11, 29, 10, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-async def live():
-    async with redis.asyncio.Redis.from_url(settings.LIVE_REDIS_URL) as connection:
-        await connection.flushdb()
-        yield connection
 
 
 def put(number, robot="RB-001"):
