@@ -54,6 +54,12 @@ def test_filters(program, mission, query, expected):
     assert len(program("GET", f"/missions?{query}").said["items"]) == expected
 
 
+def test_a_moment_belongs_to_what_follows_it(program, mission):
+    at = mission.created_at.isoformat().replace("+00:00", "Z")
+    asked = [program("GET", f"/missions?created_{side}={at}").said["items"] for side in ("after", "before")]
+    assert [len(items) for items in asked] == [1, 0]
+
+
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "site=x", "state=flying", "created_after=soon"])
 def test_a_wrong_filter_is_named(program, query):
     answer = program("GET", f"/missions?{query}")

@@ -11,6 +11,7 @@ from fleet.people.actions import grant_access
 from fleet.people.roles import ROLES
 from fleet.people.tokens import SCOPES, issue_token, revoke_token, token_of
 from fleet.refusals import Refused
+from fleet.robots.credentials import digest_of
 from tests.actors import SYSTEM, user
 from tests.api.conftest import Caller
 
@@ -94,15 +95,14 @@ def test_a_token_ends_with_its_revocation_its_time_and_its_person(caller, superv
     number = ApiToken.objects.get().number
     assert program("GET", "/robots").status_code == 200
     assert token_of(program.token, timezone.now())
-    for end in ({"expires_at": timezone.now()}, {"revoked_at": timezone.now()}):
+    now = timezone.now()  # at the very moment as well
+    for end in ({"expires_at": now}, {"revoked_at": now}):
         token = ApiToken.objects.create(
             person_id=supervisor.pk, number=900 + len(end), label="x", scopes=["robots:read"], digest=None,
-            issued_at=timezone.now(), **end,
+            issued_at=now, **end,
         )  # fmt: skip
-        from fleet.robots.credentials import digest_of
-
         ApiToken.objects.filter(pk=token.pk).update(digest=digest_of("drover_api_x"))
-        assert token_of("drover_api_x", timezone.now()) is None
+        assert token_of("drover_api_x", now) is None
         token.delete()
     User.objects.filter(pk=supervisor.pk).update(is_active=False)
     assert program("GET", "/robots").status_code == 401

@@ -118,6 +118,15 @@ def test_a_row_that_is_read_for_a_change_is_locked(robot):
         assert locked_by() != before
 
 
+def test_rows_are_locked_in_the_order_of_their_keys(robot, other_robot):
+    actions.edit_robot(
+        "RB-001", name="Elsa", site=robot.site, brand=robot.brand, by=SYSTEM
+    )  # what was written last lies last
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = off")  # no order by chance
+        assert list(load(AGGREGATES["robot"], ["RB-002", "RB-001"])) == ["RB-001", "RB-002"]
+
+
 def test_a_row_that_moved_on_is_a_conflict(robot):
     with transaction.atomic():
         change = load(AGGREGATES["robot"], ["RB-001"])["RB-001"]

@@ -166,6 +166,13 @@ def goes(way, mission, state):
     return True
 
 
+def test_nothing_else_of_it_changes_without_an_event_either(mission):
+    before = everything()
+    with pytest.raises(IntegrityError, match="event of its own"), transaction.atomic():
+        Mission.objects.filter(pk=mission.pk).update(title="Forged")
+    assert everything() == before
+
+
 @pytest.mark.parametrize("state", State)
 def test_every_way_round_from_every_state(mission, supervisor, state):
     bring_to(mission, state, supervisor)

@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.robots.facts import HoldBack
-from missions.facts import Answered, Cancel, Cancelled, Finished, Rejected, StepCompleted
+from missions.facts import Answered, Cancel, Cancelled, Finished, Rejected, SaysIdle, StepCompleted
 from tests.missions.machine import Machine, step
 
 ASKS = {"idle_cancel": False}
@@ -85,6 +85,11 @@ def test_what_the_robot_says_after_an_unconfirmed_end(word, kept):
     assert m.row.stop_confirmed is (kept == "stop_confirmed_late")
     ends = m.change.command_moves[-1] == ((), "open", "withdrawn")  # the cancel as well: there is nothing more to end
     assert ends is m.row.stop_confirmed
+
+
+def test_that_it_says_idle_is_no_news_while_it_is_being_stopped():
+    m = stopping()
+    assert m.tell(SaysIdle()) == ["redundant"]
 
 
 def test_the_answer_to_a_cancel_that_was_sent_twice_is_no_news():

@@ -10,13 +10,15 @@ from django.urls import reverse
 from django.utils import timezone
 
 from fleet.models import Hold
+from fleet.people.actions import grant_access
 from fleet.robots import actions as robots
 from fleet.robots import stopping
 from missions import actions, drawing_up, facts
 from missions.models import Mission
+from telemetry.live import access
 from telemetry.pages import fleet_page
 from tests import varied_fleet
-from tests.actors import SYSTEM, tell
+from tests.actors import SYSTEM, tell, user
 
 ROLES = ("admin_person", "supervisor", "auditor", "outsider")
 JSON = {"HTTP_ACCEPT": "application/json"}
@@ -41,6 +43,28 @@ def test_sign_in_and_out(client, supervisor):
     assert right.url == "/fleet/?site=1"
     assert client.post("/logout/").url == "/login/"
     assert client.get("/fleet/").status_code == 302
+
+
+def test_who_has_a_role_and_no_site_is_told_so(client, db):
+    nora = user("Nora")
+    grant_access(nora, role="supervisor", by=SYSTEM)
+    client.force_login(nora)
+    assert client.get("/fleet/").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("sites", "asked", "shown"),
+    [
+        ({1, 2}, None, {1, 2}),
+        ({1, 2}, 2, {2}),
+        ({1, 2}, 3, set()),
+        (set(), 3, set()),
+        (None, 3, {3}),
+        (None, None, None),
+    ],
+)
+def test_of_the_sites_that_are_asked_for_only_the_own_are_shown(sites, asked, shown):
+    assert access.view(None if sites is None else frozenset(sites), asked) == shown
 
 
 @pytest.mark.parametrize(("who", "status"), [(who, 403 if who == "outsider" else 200) for who in ROLES])
