@@ -5,11 +5,13 @@ Plain memory without I/O or clock. The hub brings dirty signals and loaded rows,
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from heapq import nsmallest
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from missions.models import FINAL
-from telemetry.live import cards, fragments
+from telemetry.live import cards, fragments, looks
 from telemetry.live.alarms import AlertRow
 from telemetry.live.fragments import EVERYWHERE, Fragment, Shell, View
 from telemetry.live.loading import Loaded, MissionRow, RobotRow, Versions
@@ -17,6 +19,7 @@ from telemetry.live.viewer import Viewer, in_order
 from telemetry.live.waiting import WaitingLine
 from telemetry.snapshots import Snapshot
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 LINGER_S = 10.0  # a mission that has ended stays in the strip for so long, so that people see how
 
@@ -43,6 +46,7 @@ class Board:
         self.snapshots: dict[str, Snapshot] = {}
         self.waiting = WaitingLine(self.robots, self.missions, self.snapshots)
         self.fragments: dict[str, Fragment] = {}  # by key: DOM id, or DOM id@view
+        self.buckets: dict[str, str] = {}  # robot → its part of the bar
         self.shells: dict[str, Shell] = {}  # robot → its card without the vitals
         self.vitals: dict[str, Fragment] = {}  # by DOM id: the part of a card that changes all the time
         self.ended: dict[tuple[int, str], int] = {}
@@ -115,6 +119,7 @@ class Board:
             self.snapshots.pop(robot_id, None)
             self.waiting.forget(robot_id)
             self.shells.pop(robot_id, None)
+            self.buckets.pop(robot_id, None)
             self.vitals.pop(fragments.vitals_id(robot_id), None)
             changed |= self._drop(fragments.robot_id(robot_id))
         for mission_id in missions - rows.missions.keys() - self.lingering.keys():
@@ -126,7 +131,7 @@ class Board:
         self.waiting.moved(row.site for row in (*rows.robots.values(), *rows.missions.values()))
         for robot_id in rows.robots.keys() | snapshots.keys():
             if robot_id in self.robots:
-                changed |= self._safely(self._render_robot, robot_id)
+                changed |= self._safely(self._render_robot, robot_id) or set()
         for mission_id, row in rows.missions.items():
             if mission_id not in self.missions and row.state in FINAL:
                 continue  # it had ended before anybody saw it open
@@ -134,10 +139,42 @@ class Board:
                 self.lingering.setdefault(mission_id, now + LINGER_S)
             self.missions[mission_id] = row
         for mission_id in rows.missions.keys() & self.missions.keys():
-            changed |= self._safely(self._render_mission, mission_id)
+            changed |= self._safely(self._render_mission, mission_id) or set()
         changed |= self._render_missions(self.waiting.for_robots(charged))
         self.loaded = True
         self._changed(changed | self._count())
+
+    def open(self, rows: Loaded, snapshots: dict[str, Snapshot], view: View, most: int) -> None:
+        """As a page begins: whatever the view shows is counted, but only the worst are rendered, `most` of each kind."""
+        self.robots.update(rows.robots)
+        self.missions.update(rows.missions)
+        self.snapshots.update(snapshots)
+        self._open(self.robots, self._robot_place, self._render_robot, view, most)
+        self._open(self.missions, self._mission_place, self._render_mission, view, most)
+        self._count()
+
+    def _open(
+        self,
+        rows: Mapping[str, RobotRow | MissionRow],
+        place: Callable[[str], tuple[Any, ...]],
+        render: Callable[[str], set[str]],
+        view: View,
+        most: int,
+    ) -> None:
+        seen = [key for key, row in rows.items() if view is EVERYWHERE or row.site in view]
+        placed = [(at, key) for key in seen if (at := self._safely(place, key)) is not None]
+        for _, key in nsmallest(most, placed, key=itemgetter(0)):
+            self._safely(render, key)
+
+    def _robot_place(self, robot_id: str) -> tuple[Any, ...]:
+        row = self.robots[robot_id]
+        look = looks.robot_look(row, cards.battery_low(self.snapshots.get(robot_id)))
+        self.buckets[robot_id] = cards.bucket(look)
+        return cards.order(row, look)
+
+    def _mission_place(self, mission_id: str) -> tuple[Any, ...]:
+        row = self.missions[mission_id]
+        return cards.mission_order(row, looks.mission_look(row))
 
     def put_alerts(self, rows: list[AlertRow]) -> None:
         """Take in all open alerts."""
@@ -166,13 +203,13 @@ class Board:
             self.missions.pop(mission_id, None)
             self._changed(self._drop(fragments.mission_id(mission_id)))
 
-    def _safely(self, render: Callable[[str], set[str]], entity_id: str) -> set[str]:
+    def _safely(self, render: Callable[[str], T], entity_id: str) -> T | None:
         """One card that cannot be rendered keeps its old face and takes no other down."""
         try:
             return render(entity_id)
         except Exception:  # whatever is in its row
             log.exception("cannot render %s", entity_id)
-            return set()
+            return None
 
     def _render_mission(self, mission_id: str) -> set[str]:
         row = self.missions[mission_id]
@@ -183,7 +220,7 @@ class Board:
         return self._keep(fragments.mission_id(mission_id), fragment)
 
     def _render_missions(self, mission_ids: Iterable[str]) -> set[str]:
-        return set().union(*(self._safely(self._render_mission, mission_id) for mission_id in mission_ids))
+        return set().union(*(self._safely(self._render_mission, mission_id) or () for mission_id in mission_ids))
 
     def _render_robot(self, robot_id: str) -> set[str]:
         row, snapshot = self.robots[robot_id], self.snapshots.get(robot_id)
@@ -191,6 +228,7 @@ class Board:
         shell = before
         if shell is None or shell.row is not row or shell.low != low:
             shell = self.shells[robot_id] = fragments.shell(row, low)
+            self.buckets[robot_id] = shell.bucket
         vitals = fragments.vitals(row, snapshot)
         card = fragments.robot(shell, vitals)
         old = self.vitals.get(vitals.dom_id)
@@ -203,8 +241,8 @@ class Board:
         """Counters for what anybody looks at; those that nobody looks at any more are forgotten."""
         robots: dict[int, Counter[str]] = {}
         missions: dict[int, Counter[str]] = {}
-        for shell in self.shells.values():
-            robots.setdefault(shell.row.site, Counter())[shell.bucket] += 1
+        for robot_id, bucket in self.buckets.items():
+            robots.setdefault(self.robots[robot_id].site, Counter())[bucket] += 1
         for row in self.missions.values():
             if row.state not in FINAL:
                 missions.setdefault(row.site, Counter())["executing" if row.dispatched_at else "waiting"] += 1

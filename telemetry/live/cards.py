@@ -11,7 +11,7 @@ from django.contrib.admin.utils import quote
 
 from fleet.models import HoldKind, Presence
 from missions.command_types import in_words
-from missions.models import State
+from missions.models import FINAL, State
 from missions.queue.reasons import RobotFacts
 from telemetry.live.loading import MissionRow, RobotRow
 from telemetry.live.looks import BAD, INFO, OFF, OK, WARN, Look, mission_look, robot_look
@@ -121,6 +121,19 @@ def vitals(robot_id: str, snapshot: Snapshot | None, suspect_after_s: int = 0) -
     }
 
 
+def _name(row: RobotRow) -> str:
+    return short(row.name, 200) or row.id
+
+
+def order(row: RobotRow, look: Look) -> tuple[int, str, str]:
+    """The place of a robot among others: those whose stop is not confirmed, then by what they need, then by name."""
+    if stop_state(row)[0] in ("late", "offline"):
+        rank = -1
+    else:
+        rank = 2 if look.tone == OK and look.shape in ("running", "paused", "manual") else RANKS[look.tone]
+    return rank, _name(row).casefold(), row.id
+
+
 def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
     """Everything that `fleet/_robot.html` shows but the vitals, as finished text. `low`: its battery is."""
     look = robot_look(row, low)
@@ -130,15 +143,17 @@ def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
     releasable = [h for h in row.holds if h.kind != HoldKind.STOPPED]
     stopped = any(h.kind == HoldKind.STOPPED for h in row.holds)
     stop, stop_at = stop_state(row)
+    place = order(row, look)
     return {
         "id": row.id,
-        "name": short(row.name, 200) or row.id,
+        "name": _name(row),
         "admin": f"fleet/robot/{quote(row.id)}/change/",
         "site": row.site,
         "tone": look.tone,
         "shape": look.shape,
         "bucket": bucket(look),
-        "rank": -1 if stop in ("late", "offline") else 2 if look.tone == OK and look.shape in ("running", "paused", "manual") else RANKS[look.tone],
+        "order": place,
+        "rank": place[0],
         **_said(look),
         "step_words": _doing(row) if running and step else "",
         "mission": row.mission,
@@ -159,13 +174,22 @@ def robot_card(row: RobotRow, low: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def mission_order(row: MissionRow, look: Look) -> tuple[int, float]:
+    """The place of a mission among others: what went wrong, what runs, waits, has ended; then the newest first."""
+    if look.tone in (BAD, WARN):
+        rank = RANKS[look.tone]
+    else:
+        rank = 5 if row.state in FINAL else 2 if row.dispatched_at else 3
+    return rank, -row.created_at.timestamp()
+
+
 def mission_line(
     row: MissionRow, robot: RobotFacts | None = None, candidates: Iterable[RobotFacts] = ()
 ) -> dict[str, Any]:
     """Everything that `missions/_row.html` shows, as finished text."""
     look = mission_look(row, robot, candidates)
     done = row.steps if row.state == State.SUCCESS else row.step if row.state == State.STEP_COMPLETED else row.step - 1
-    ended = row.state in (State.SUCCESS, State.ABORTED)
+    ended, place = row.state in FINAL, mission_order(row, look)
     return {
         "id": row.id,
         "version": row.version,
@@ -173,7 +197,8 @@ def mission_line(
         "state": row.state,
         "tone": look.tone,
         "shape": look.shape,
-        "rank": RANKS[look.tone] if look.tone in (BAD, WARN) else 5 if ended else 3 if not row.dispatched_at else 2,
+        "order": place,
+        "rank": place[0],
         **_said(look),
         "robot": row.robot or "",
         "admin": f"missions/mission/{row.id}/change/",

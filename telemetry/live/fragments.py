@@ -104,9 +104,7 @@ def shell(row: RobotRow, low: bool) -> Shell:
     """Render what follows from the row. `low`: the battery is."""
     card = cards.robot_card(row, low)
     html = _render("robots", r=card).split(VITALS)  # no text of others can hold it: they are escaped
-    return Shell(
-        row, low, card["bucket"], (card["rank"], card["name"].casefold(), row.id), html, [*map(_in_json, html)]
-    )
+    return Shell(row, low, card["bucket"], card["order"], html, [*map(_in_json, html)])
 
 
 def vitals(row: RobotRow, snapshot: Snapshot | None) -> Fragment:
@@ -124,8 +122,7 @@ def robot(shell: Shell, vitals: Fragment) -> Fragment:
 def mission(row: MissionRow, robot: RobotFacts | None = None, candidates: Iterable[RobotFacts] = ()) -> Fragment:
     """A row of the strip. What robots are at says why it waits."""
     line = cards.mission_line(row, robot, candidates)
-    rank = (line["rank"], -row.created_at.timestamp())
-    return _fragment("missions", mission_id(row.id), row.site, rank, m=line)
+    return _fragment("missions", mission_id(row.id), row.site, line["order"], m=line)
 
 
 def alerts(view: View, rows: list[AlertRow]) -> tuple[Fragment, Fragment]:

@@ -40,7 +40,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
     found = loading.load(None)
     board.ended = loading.ended()
     board.put_alerts(alarms.load())
-    board.put(board.take(), found, snapshots.last_known(list(found.robots)), 0.0)
+    board.open(found, snapshots.last_known(list(found.robots)), view, MOST)
     shown: dict[str, list[str]] = {"counts": [], "robots": [], "missions": [], "bell": [], "alerts": []}
     for _key, fragment in board.shown(view):  # the worst first
         shown[fragment.kind].append(fragment.html)
@@ -51,8 +51,8 @@ def fleet(request: HttpRequest) -> HttpResponse:
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "body_class": " ".join(name for permission, name in STEER.items() if request.user.has_perm(permission)),
         # finished HTML of the templates that every push uses, autoescaped there
-        **{kind: mark_safe("".join(html[:MOST])) for kind, html in shown.items()},  # noqa: S308
-        "rest": max(0, len(shown["robots"]) - MOST),
+        **{kind: mark_safe("".join(html)) for kind, html in shown.items()},  # noqa: S308
+        "rest": max(0, len(board.buckets) - MOST),
     }
     response = render(request, "fleet/page.html", context)
     response["Cache-Control"] = "no-store"

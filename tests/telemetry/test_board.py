@@ -266,6 +266,12 @@ def test_one_card_that_cannot_be_rendered_takes_no_other_down(board, caplog):
     assert frame_of_the_others["put"] == ["robot-RB-002"] and "Fine" in frame_of_the_others["content"]
     assert "cannot render RB-001" in caplog.text and f"cannot render {M1}" in caplog.text
     assert "Ella" in board.fragments["robot-RB-001"].html
+    caplog.clear()
+    opened = Board()
+    rows = (robot(mode="levitating"), robot(id="RB-002", name="Fine"))
+    opened.open(Loaded({r.id: r for r in rows}, {M1: mission(state="lost")}), {}, None, 9)
+    assert list(opened.fragments) == ["robot-RB-002"]
+    assert "cannot render RB-001" in caplog.text and f"cannot render {M1}" in caplog.text
 
 
 def waits(board, mission_id=M2) -> str:

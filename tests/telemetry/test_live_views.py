@@ -1,6 +1,7 @@
 """The fleet page over plain HTTP: who may see it, what its buttons do, and what they say when they cannot."""
 
 import uuid
+from collections import Counter
 from urllib.parse import quote
 
 import pytest
@@ -15,7 +16,10 @@ from fleet.robots import actions as robots
 from fleet.robots import stopping
 from missions import actions, drawing_up, facts
 from missions.models import Mission
-from telemetry.live import access
+from telemetry import snapshots
+from telemetry.live import access, fragments, loading
+from telemetry.live.board import Board
+from telemetry.live.fragments import EVERYWHERE
 from telemetry.pages import fleet_page
 from tests import varied_fleet
 from tests.actors import SYSTEM, tell, user
@@ -106,6 +110,27 @@ def test_a_site_shows_its_own(client, admin_person, monkeypatch):
     monkeypatch.setattr(fleet_page, "MOST", 5)  # of thousands the page itself has the worst, and says so
     page = client.get("/fleet/").content.decode()
     assert page.count("<article") == 5 and "7 more robots come in a moment" in page
+
+
+def test_what_the_page_has_no_room_for_is_counted_but_not_rendered(client, admin_person, monkeypatch):
+    varied_fleet.build(timezone.now())
+    client.force_login(admin_person)
+    live = Board()
+    found = loading.load(None)
+    live.put(live.take(), found, snapshots.last_known(list(found.robots)), 0.0)
+    counts = client.get("/fleet/").content.decode().partition('<section id="counts"')[2].partition("</section>")[0]
+    rendered: Counter[str] = Counter()
+    render = fragments._render
+    monkeypatch.setattr(fragments, "_render", lambda kind, **more: rendered.update([kind]) or render(kind, **more))
+    monkeypatch.setattr(fleet_page, "MOST", 5)
+    page = client.get("/fleet/").content.decode()
+    assert {kind: rendered[kind] for kind in ("robots", "vitals", "missions")} == dict.fromkeys(
+        ("robots", "vitals", "missions"), 5
+    )
+    assert counts and counts in page
+    for kind in ("robots", "missions"):  # in the order in which the socket brings them
+        worst = [fragment.html for _key, fragment in live.shown(EVERYWHERE) if fragment.kind == kind][:5]
+        assert len(worst) == 5 and "".join(worst) in page
 
 
 def test_queries_of_the_page_do_not_grow_with_the_fleet(client, admin_person, django_assert_num_queries):
