@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.views.main import ChangeList
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 from django.http import HttpRequest
 from django.utils import timezone
 
+from fleet.admin.daily import DailyFilter, DailyList, Questions
 from fleet.admin.filters import RetiredFilter
 from fleet.models import Hold, HoldKind, Mode, Presence, Robot
 from fleet.ports import live, work
@@ -23,32 +23,25 @@ AT_WORK = Exists(
 )
 AWAY = Q(presence=Presence.OFFLINE)
 
-# value of ?held=, label, condition; also the links above the list
-DAILY: tuple[tuple[str, str, Q], ...] = (
-    ("need", "Need someone", Q(HALTED) | ~Q(fault="") | Q(AWAY & Q(AT_WORK)) | Q(mode=Mode.MANUAL)),
-    ("work", "At work", Q(AT_WORK)),
-    ("no", "Free", ~Q(HELD) & ~Q(AT_WORK) & Q(fault="", presence=Presence.ONLINE)),
-    ("maintenance", "Maintenance", Q(SERVICED)),
-    ("yes", "On hold", Q(HELD)),
-    ("fault", "Fault", ~Q(fault="")),
-    ("away", "Offline", AWAY),
-)
-WHERE = {value: condition for value, _, condition in DAILY}
+QUESTIONS: Questions = {  # value of ?held=
+    name: (label, condition & Q(retired_at=None))
+    for name, label, condition in (
+        ("need", "Need someone", Q(HALTED) | ~Q(fault="") | Q(AWAY & Q(AT_WORK)) | Q(mode=Mode.MANUAL)),
+        ("work", "At work", Q(AT_WORK)),
+        ("no", "Free", ~Q(HELD) & ~Q(AT_WORK) & Q(fault="", presence=Presence.ONLINE)),
+        ("maintenance", "Maintenance", Q(SERVICED)),
+        ("yes", "On hold", Q(HELD)),
+        ("fault", "Fault", ~Q(fault="")),
+        ("away", "Offline", AWAY),
+    )
+}
 
 
-class HeldFilter(admin.SimpleListFilter):
-    """The daily questions: drawn above the list, with counts, and not once more among the other filters."""
-
-    title = "which"
+class HeldFilter(DailyFilter):
     parameter_name = "held"
-    template = "admin/drover/_nothing.html"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(value, label) for value, label, _ in DAILY]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Robot]) -> QuerySet[Robot]:
-        chosen = WHERE.get(self.value() or "")
-        return queryset if chosen is None else queryset.filter(chosen, retired_at=None)
+    def questions(self) -> Questions:
+        return QUESTIONS
 
 
 class SaidFilter(admin.ChoicesFieldListFilter):
@@ -67,14 +60,10 @@ class ServiceFilter(RetiredFilter):
     usual, retired = "In service", "Retired"
 
 
-def daily(robots: QuerySet[Robot], chosen: str) -> list[dict[str, Any]]:
-    """The links above the list, with how many each shows. One query."""
-    counts = robots.filter(retired_at=None).aggregate(**{name: Count("pk", filter=where) for name, _, where in DAILY})
-    return [{"name": name, "label": label, "count": counts[name], "chosen": name == chosen} for name, label, _ in DAILY]
-
-
-class RobotChangeList(ChangeList):
+class RobotChangeList(DailyList):
     """Rows of one page know their live facts and what they are at: one look each, not one per robot."""
+
+    anew = ("service", "mode__exact", "presence__exact")
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)

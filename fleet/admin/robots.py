@@ -24,7 +24,6 @@ from fleet.admin.robot_list import (
     ServiceFilter,
     battery_words,
     clock_words,
-    daily,
     heard_at,
 )
 from fleet.admin.timeline import timeline
@@ -141,11 +140,6 @@ class RobotAdmin(SheetAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RobotChangeList]:
         return RobotChangeList
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        chosen = request.GET.get("held", "")
-        context = {"daily": daily(super().get_queryset(request), chosen), "chosen": chosen}
-        return super().changelist_view(request, context | (extra_context or {}))
 
     @admin.display(description="condition")
     def condition(self, robot: Any) -> SafeString:

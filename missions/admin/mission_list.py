@@ -1,14 +1,13 @@
 """The list of missions: what runs, what waits and why, what went wrong; filters that people use daily, with counts."""
 
 from datetime import datetime, timedelta
-from typing import Any
 
-from django.contrib import admin
-from django.contrib.admin.views.main import ORDER_VAR, ChangeList
-from django.db.models import Count, Q, QuerySet
+from django.contrib.admin.views.main import ORDER_VAR
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from fleet.admin.daily import DailyFilter, DailyList, Questions
 from missions.models import OPEN, QUEUED, RUNNING, Importance, Mission, State
 from missions.queue.waiting import why_waiting_all
 
@@ -17,8 +16,8 @@ LATELY = timedelta(hours=24)  # as the counters of the fleet page: a night shift
 IN_THE_QUEUE = ("-priority", "queued_at", "id")  # as missions.queue.choosing.order has it
 
 
-def shown(now: datetime) -> dict[str, tuple[str, Q]]:
-    """Filters that people use daily: name → label and condition."""
+def shown(now: datetime) -> Questions:
+    """What people ask every day."""
     lately = Q(ended_at__gte=now - LATELY)
     is_open, not_begun = Q(state__in=OPEN), Q(state=State.PENDING, dispatched_at=None)
     unapproved = Q(needs_approval=True, approved_at=None)
@@ -35,23 +34,17 @@ def shown(now: datetime) -> dict[str, tuple[str, Q]]:
     }
 
 
-class ShownFilter(admin.SimpleListFilter):
-    """Drawn above the list, with counts, and not once more among the other filters."""
-
-    title = "what"
+class ShownFilter(DailyFilter):
     parameter_name = "shown"
-    template = "admin/drover/_nothing.html"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, label) for name, (label, _) in shown(timezone.now()).items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Mission]) -> QuerySet[Mission]:
-        _, condition = shown(timezone.now()).get(self.value() or "", ("", Q()))
-        return queryset.filter(condition)
+    def questions(self) -> Questions:
+        return shown(timezone.now())
 
 
-class MissionList(ChangeList):
+class MissionList(DailyList):
     """Says for all rows of the page at once why they wait; those that wait come in the order of their queue."""
+
+    anew = ("state__exact",)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Mission]) -> list[str]:
         if self.params.get(ShownFilter.parameter_name) == WAITING and ORDER_VAR not in self.params:
@@ -64,13 +57,3 @@ class MissionList(ChangeList):
         reasons = why_waiting_all(self.result_list)
         for mission in self.result_list:
             mission.waits_for = reasons.get(mission.pk, "")
-
-
-def daily(queryset: QuerySet[Mission], chosen: str) -> list[dict[str, Any]]:
-    """The daily filters as links with counts. One query over the missions that the person may see."""
-    found = shown(timezone.now())
-    counts = queryset.order_by().aggregate(**{name: Count("pk", filter=q) for name, (_, q) in found.items()})
-    return [
-        {"name": name, "label": label, "count": counts[name], "chosen": name == chosen}
-        for name, (label, _) in found.items()
-    ]

@@ -27,7 +27,7 @@ from fleet.wording import ago
 from missions import drawing_up
 from missions.admin.mission_bulk import MISSIONS
 from missions.admin.mission_buttons import BUTTONS, again, run_now
-from missions.admin.mission_list import MissionList, ShownFilter, daily
+from missions.admin.mission_list import MissionList, ShownFilter
 from missions.admin.mission_page import page_context
 from missions.drawing_up import DrawnUp
 from missions.forms.choices import choices_for
@@ -55,12 +55,6 @@ class MissionAdmin(PageAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return MissionList
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        chosen = request.GET.get("shown", "")
-        seen = self.model._default_manager.filter(pk__in=self.get_queryset(request).values("pk"))
-        more = {"daily": daily(seen, chosen), "shown_now": chosen}
-        return super().changelist_view(request, more | (extra_context or {}))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Mission]:
         steps = Step.objects.filter(mission=OuterRef("pk")).order_by().values("mission")

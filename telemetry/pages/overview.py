@@ -8,12 +8,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from fleet.admin.alerts import SAID
+from fleet.admin.daily import Questions, counted
 from fleet.alerts.heard import open_alerts
 from fleet.models import Hold, HoldKind, Presence, Robot
 from fleet.people.access import at_sites
 from fleet.robots.wording import PRESENCES
 from fleet.wording import Said, ago
-from missions.admin.mission_list import daily
+from missions.admin.mission_list import shown as asked
 from missions.models import RUNNING, UNDECIDED, DeadLetter, Mission
 from telemetry.partitions import somebody_works
 
@@ -47,6 +48,7 @@ class Tile(NamedTuple):
 
 def overview(user: Any) -> dict[str, Any]:
     """Context of the start page. A fixed number of queries."""
+    now = timezone.now()
     robots, missions, needs, shown, more = [], [], _worker(), [], 0
     if user.has_perm("fleet.view_robot"):
         robots = _robots(user)
@@ -54,14 +56,14 @@ def overview(user: Any) -> dict[str, Any]:
     if user.has_perm("missions.view_deadletter"):
         needs += _dead_letters(user)
     if user.has_perm("missions.view_mission"):
-        counted = {d["name"]: d for d in daily(at_sites(user, Mission.objects.all()), "")}
-        missions = _missions(counted)
-        needs += _approvals(counted["approval"]["count"])
+        questions = asked(now)
+        numbers = counted(at_sites(user, Mission.objects.all()), questions)
+        missions = _missions(questions, numbers)
+        needs += _approvals(numbers["approval"])
     if user.has_perm("fleet.view_alert"):
         alerts = open_alerts(user)
         shown = list(alerts[:ALERTS])
         more = alerts.count() - ALERTS if len(shown) == ALERTS else 0
-    now = timezone.now()
     return {
         "robots": robots, "missions": missions, "needs": needs, "alerts": [_alert(a, now) for a in shown],
         "more_alerts": more,
@@ -95,7 +97,7 @@ def _robots(user: Any) -> list[Tile]:
     return [Tile(counts.get(p, 0), said.word, f"{url}?presence__exact={p}", said) for p, said in PRESENCES.items()]
 
 
-def _missions(counted: dict[str, dict[str, Any]]) -> list[Tile]:
+def _missions(questions: Questions, numbers: dict[str, int]) -> list[Tile]:
     """The daily filters of the list of missions, with the same numbers."""
     shapes = {
         "waiting": ("○", "ok"),
@@ -106,7 +108,7 @@ def _missions(counted: dict[str, dict[str, Any]]) -> list[Tile]:
     }
     url = reverse("admin:missions_mission_changelist")
     return [
-        Tile(counted[name]["count"], counted[name]["label"], f"{url}?shown={name}", Said(shape, "", token))
+        Tile(numbers[name], questions[name][0], f"{url}?shown={name}", Said(shape, "", token))
         for name, (shape, token) in shapes.items()
     ]
 

@@ -239,5 +239,29 @@ def test_the_list_says_what_each_is_at_and_finds_those_that_need_someone(client,
     online("RB-001", "offline")
     stopping.stop_robot("RB-002", by=by_user(supervisor))
     assert shown("need") == ["RB-001", "RB-002"]
-    counts = {d["name"]: d["count"] for d in client.get(LIST).context["daily"]}
+    counts = {d.name: d.count for d in client.get(LIST).context["cl"].daily}
     assert (counts["need"], counts["yes"], counts["away"]) == (2, 1, 1)
+
+
+def test_a_daily_link_keeps_search_and_site_and_counts_what_it_shows(
+    client, admin_person, robot, other_robot, other_site, brand
+):
+    actions.enrol_robot(id="RB-003", name="Ella too", site=other_site, brand=brand, by=by_user(admin_person))
+    stopping.stop_robot("RB-003", by=by_user(admin_person))
+    stopping.stop_robot("RB-002", by=by_user(admin_person))
+    client.force_login(admin_person)
+
+    def links(query: str) -> tuple[dict[str, str], dict[str, int]]:
+        shown = client.get(f"{LIST}{query}").context["cl"]
+        found = {link.name: link.address for link in shown.daily} | {"": shown.whole}
+        for link in shown.daily:
+            assert client.get(f"{LIST}{link.address}").context["cl"].result_count == link.count, (query, link)
+        return found, {link.name: link.count for link in shown.daily if link.count}
+
+    assert links("")[1] == {"need": 2, "yes": 2, "no": 1}
+    found, counts = links(f"?q=ella&site__id__exact={robot.site_id}&presence__exact=online&held=yes&o=2&p=1")
+    assert found["need"] == f"?held=need&o=2&q=ella&site__id__exact={robot.site_id}"
+    assert found[""] == f"?o=2&q=ella&site__id__exact={robot.site_id}"
+    assert counts == {"no": 1}
+    assert links(f"?site__id__exact={other_site.pk}&service=retired")[1] == {"need": 1, "yes": 1}
+    assert client.get(f"{LIST}?site__id__exact=x").status_code == 302

@@ -100,7 +100,7 @@ def test_the_daily_filters_count_what_they_show(client, supervisor, robot, other
     make("to approve", needs_approval=True)
     make("drawn up", importance="important")
     client.force_login(supervisor)
-    counted = {d["name"]: d["count"] for d in client.get(LIST).context["daily"]}
+    counted = {d.name: d.count for d in client.get(LIST).context["cl"].daily}
     assert counted == {
         "waiting": 2, "running": 1, "approval": 1, "stopping": 0, "wrong": 1, "unconfirmed": 0, "important": 1,
         "draft": 1, "done": 0,
@@ -109,6 +109,9 @@ def test_the_daily_filters_count_what_they_show(client, supervisor, robot, other
         assert len(client.get(f"{LIST}?shown={name}").context["cl"].result_list) == count, name
     waiting = client.get(f"{LIST}?shown=waiting").context["cl"].result_list
     assert [m.title for m in waiting] == ["waits, goes first", "waits"], "the order of the queue"
+    found = client.get(f"{LIST}?q=goes first&site__id__exact={robot.site_id}&state__exact=success").context["cl"].daily
+    address = f"?q=goes+first&shown=waiting&site__id__exact={robot.site_id}"
+    assert [(d.address, d.count) for d in found if d.count] == [(address, 1)], "search and site are kept, and counted"
 
 
 def test_the_start_page_counts_as_the_list_does(client, supervisor, dispatched, robot):
