@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
 from django.utils.text import Truncator
 
-from fleet.models import OfflinePolicy, Place, Robot, Site
+from fleet.models import Brand, OfflinePolicy, Place, Robot, Site
 from fleet.people.access import at_sites
 from fleet.robots import abilities
 from missions.command_types import TYPES
@@ -38,16 +39,18 @@ class RobotChoice(NamedTuple):
         return f"{self.id}, {self.says}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Choices:
-    """Everything by key of the site, as this person may see it."""
+    """Everything by key of the site, as this person may see it. What only a page shows is worked out when it is."""
 
     sites: dict[int, str]
     places: dict[int, list[str]]
-    robots: dict[str, RobotChoice]
     facts: dict[str, RobotFacts]
     missions: dict[UUID, tuple[int, str]]  # those that others may come after: site and words
-    usual: dict[str, dict[str, Any]]  # of the brand of each robot: times and policy
+
+    @cached_property
+    def robots(self) -> dict[str, RobotChoice]:
+        return {robot.id: _choice(robot) for robot in self.facts.values()}
 
     def capabilities(self, site_id: int | None, robot_id: str) -> frozenset[str]:
         """What the chosen robot can do; of no robot what any robot of the site can do; of no site everything."""
@@ -101,7 +104,7 @@ class Choices:
                 for t in TYPES.values()
             },
             "places": self.places,
-            "robots": {r.id: {"site": r.site_id, "can": r.can, **self.usual[r.id]} for r in self.robots.values()},
+            **_kinds(self.robots.values()),
             "words": WORDS,
             "missions": {str(pk): site for pk, (site, _) in self.missions.items()},
             "max_steps": MAX_STEPS,
@@ -114,23 +117,26 @@ def choices_for(user: Any, mission: Mission | None = None) -> Choices:
     places: dict[int, list[str]] = {}
     for site_id, name in Place.objects.filter(site__in=sites).order_by("name").values_list("site_id", "name"):
         places.setdefault(site_id, []).append(name)
-    facts = dict(sorted(robots_at(sites).items()))
-    robots = {robot.id: _choice(robot) for robot in facts.values()}
-    return Choices(sites, places, robots, facts, _missions(list(sites), mission), _usual(robots))
+    return Choices(sites, places, dict(sorted(robots_at(sites).items())), _missions(list(sites), mission))
 
 
-def _usual(robots: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What the brand of each robot says where a mission says nothing."""
-    columns = ("step_timeouts", "mission_timeout_s", "offline_policy")
-    rows = Robot.objects.filter(pk__in=list(robots)).values("pk", *(f"brand__{column}" for column in columns))
-    offline = dict(OfflinePolicy.choices)
-    return {
-        row["pk"]: {
-            "step_timeouts": row["brand__step_timeouts"], "timeout_s": row["brand__mission_timeout_s"],
-            "offline": str(offline[row["brand__offline_policy"]]),
-        }
-        for row in rows
-    }  # fmt: skip
+def _kinds(robots: Iterable[RobotChoice]) -> dict[str, Any]:
+    """Each robot's site and kind; and of each kind, once for all of its robots, what they can and what their brand says."""
+    robots = list(robots)
+    brand_of = dict(Robot.objects.filter(pk__in=[r.id for r in robots]).values_list("pk", "brand"))
+    numbers: dict[tuple[int, tuple[str, ...]], int] = {}
+    found = {
+        r.id: {"site": r.site_id, "kind": numbers.setdefault((brand_of[r.id], tuple(r.can)), len(numbers))}
+        for r in robots
+    }
+    brands = Brand.objects.in_bulk({brand for brand, _ in numbers})
+    return {"robots": found, "kinds": [{"can": can, **_usual(brands[brand])} for brand, can in numbers]}
+
+
+def _usual(brand: Brand) -> dict[str, Any]:
+    """What holds where a mission says nothing."""
+    offline = str(OfflinePolicy(brand.offline_policy).label)
+    return {"step_timeouts": brand.step_timeouts, "timeout_s": brand.mission_timeout_s, "offline": offline}
 
 
 def _missions(site_ids: list[int], mission: Mission | None) -> dict[UUID, tuple[int, str]]:

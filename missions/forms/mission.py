@@ -1,5 +1,6 @@
 """The form to draw up a mission: its head, and the rows of its steps, checked as they will be when it is saved."""
 
+from collections.abc import Container
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,15 @@ def _moment() -> forms.DateTimeInput:
     return forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 
 
+class RobotField(forms.ChoiceField):
+    """Puts its choices into words only when they are shown: there may be thousands, and a form is checked while one types."""
+
+    known: Container[str] = ()
+
+    def valid_value(self, value: str) -> bool:
+        return value in self.known
+
+
 class MissionForm(forms.Form):
     """Title, where and by whom; and under “More” how urgent, when and after what."""
 
@@ -34,7 +44,7 @@ class MissionForm(forms.Form):
     site = forms.TypedChoiceField(
         coerce=int, error_messages={**NEEDED, "invalid_choice": "Choose one of the list."}, help_text="Where it runs."
     )
-    robot = forms.ChoiceField(
+    robot = RobotField(
         required=False, error_messages={"invalid_choice": "There is no such robot in service. Choose one of the list."},
         help_text="What each is doing now. One that is busy does this when it is done.",
     )  # fmt: skip
@@ -85,7 +95,8 @@ class MissionForm(forms.Form):
         self.choices = choices
         sites = list(choices.sites.items())
         self.fields["site"].choices = sites if len(sites) == 1 else [("", "Choose…"), *sites]  # type: ignore[attr-defined]
-        self.fields["robot"].choices = [("", CHOOSE_FOR_ME), *choices.grouped_robots()]  # type: ignore[attr-defined]
+        robot: Any = self.fields["robot"]
+        robot.known, robot.choices = choices.facts, lambda: [("", CHOOSE_FOR_ME), *choices.grouped_robots()]
         self.fields["after"].choices = [(str(pk), words) for pk, (_, words) in choices.missions.items()]  # type: ignore[attr-defined]
         if not choices.missions:
             del self.fields["after"]
@@ -105,7 +116,7 @@ class MissionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = super().clean() or {}
-        robot, site = self.choices.robots.get(said.get("robot", "")), said.get("site")
+        robot, site = self.choices.facts.get(said.get("robot", "")), said.get("site")
         if robot and site and robot.site_id != site:
             here, there = self.choices.sites[site], self.choices.sites[robot.site_id]
             self.add_error("robot", f"{robot.id} works at {there}, not at {here}. Choose a robot of {here}.")

@@ -4,6 +4,7 @@ import { watchOrder } from "./reorder.js";
 import { startChecking } from "./mission_check.js";
 
 const choices = JSON.parse(document.getElementById("mission-choices").textContent);
+for (const one of Object.values(choices.robots)) Object.assign(one, choices.kinds[one.kind]);
 const form = document.getElementById("mission_form");
 const list = document.getElementById("steps");
 const template = document.getElementById("step-template");

@@ -9,6 +9,7 @@ from fleet.models import Event, Robot
 from fleet.refusals import MOVED_ON
 from missions import actions
 from missions.command_types import TYPES
+from missions.forms import choices
 from missions.models import Mission, State
 from tests.actors import SYSTEM
 
@@ -281,3 +282,17 @@ def test_a_lost_race_is_said_in_words(client, supervisor, robot, monkeypatch):
     client.force_login(supervisor)
     answer = client.post(ADD, head(robot, _run="1") | rows(DRIVE), follow=True)
     assert str(next(iter(answer.context["messages"]))) == f"Not run: {MOVED_ON}"
+
+
+def test_while_one_types_no_robot_is_put_into_words(client, supervisor, robot, other_robot, monkeypatch):
+    """The check comes with every pause: what only the page shows of each robot of the fleet is not made for it."""
+    said = []
+    words = choices._choice
+    monkeypatch.setattr(choices, "_choice", lambda facts: said.append(facts.id) or words(facts))
+    client.force_login(supervisor)
+    client.get(ADD)
+    assert said == ["RB-001", "RB-002"]
+    for chosen, problem in (("RB-002", None), ("", None), ("RB-404", "There is no such robot in service")):
+        (found,) = client.post(CHECK, head(robot, robot=chosen) | rows(DRIVE)).json()["problems"] or [{"text": ""}]
+        assert (problem or "") in found["text"] and bool(problem) == bool(found["text"])
+    assert len(said) == 2

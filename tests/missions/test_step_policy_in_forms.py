@@ -95,10 +95,10 @@ def test_empty_times_are_the_brands(client, supervisor, robot, brand):
     html = client.get(ADD).content.decode()
     told = html.split('<script id="mission-choices" type="application/json">')[1].split("</script>")[0]
     known = json.loads(told)
-    assert known["robots"]["RB-001"] | {"can": []} == {
-        "site": robot.site_id, "can": [], "step_timeouts": {"navigate": 77}, "timeout_s": 1234,
-        "offline": "Wait for the robot",
-    }  # fmt: skip
+    assert known["robots"] == {"RB-001": {"site": robot.site_id, "kind": 0}}
+    assert [kind | {"can": []} for kind in known["kinds"]] == [
+        {"can": [], "step_timeouts": {"navigate": 77}, "timeout_s": 1234, "offline": "Wait for the robot"}
+    ]
     assert {name: (t["repeatable"], t["confirm"]) for name, t in known["types"].items()} == {
         t.name: (t.repeatable, t.confirm) for t in TYPES.values()
     }
