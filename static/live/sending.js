@@ -46,9 +46,17 @@ function halt(event) {
   event.stopImmediatePropagation();
 }
 
+const marks = new WeakMap(); // form → the timer that ends its mark
+
 function mark(form) {
+  unmark(form);
   form.dataset.sent = "1";
-  setTimeout(() => delete form.dataset.sent, SENT_MS);
+  marks.set(form, setTimeout(unmark, SENT_MS, form));
+}
+
+function unmark(form) {
+  clearTimeout(marks.get(form));
+  delete form.dataset.sent;
 }
 
 document.addEventListener(
@@ -65,11 +73,12 @@ document.addEventListener(
     halt(event);
     mark(form);
     const why = await whyNot();
-    delete form.dataset.sent;
+    unmark(form);
     renew(form);
     if (why) return say(submitter ?? form.querySelector("button, [type=submit]"), why);
     form.dataset.asked = "1";
     form.requestSubmit(submitter);
+    delete form.dataset.asked; // the browser may have held it back, for a field that became wrong meanwhile
   },
   true,
 );
@@ -81,5 +90,5 @@ window.addEventListener("submit", (event) => {
 });
 
 window.addEventListener("pageshow", () => {
-  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  for (const form of document.querySelectorAll("form[data-sent]")) unmark(form);
 });

@@ -101,11 +101,17 @@ TWICE = """(selector) => {
 
 def test_a_double_click_does_its_work_once_but_stop_always_goes(sign_in, supervisor, robot, web):
     page = sign_in(supervisor)
+    page.clock.install()
     page.goto("/admin/fleet/apitoken/add/")
     page.get_by_label("Label").fill("warehouse system")
     page.locator("[name=scopes]").first.check()
     assert page.evaluate(TWICE, "#token_form .primary") == 1
+    page.clock.fast_forward(9_000)
     page.evaluate("window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")  # with Back
+    assert page.evaluate(TWICE, "#token_form .primary") == 1
+    page.clock.fast_forward(5_000)  # the time of the first click is over, that of the second is not
+    assert page.evaluate(TWICE, "#token_form .primary") == 0
+    page.clock.fast_forward(6_000)
     assert page.evaluate(TWICE, "#token_form .primary") == 1
     page.goto("/admin/fleet/robot/RB-001/change/")
     assert page.evaluate(TWICE, "form[action$='/stop/'] button") == 2
