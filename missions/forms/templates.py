@@ -45,6 +45,10 @@ class TemplateForm(forms.Form):
         sites = list(choices.sites.items())
         self.fields["site"].choices = sites if len(sites) == 1 else [("", "Choose…"), *sites]  # type: ignore[attr-defined]
 
+    def more_is_wrong(self) -> bool:
+        """Whether something that is folded away has to be put right."""
+        return any(self[name].errors for name in ("importance", "priority", "timeout_s", "needs_approval"))
+
     def problems(self) -> list[Problem]:
         """Every error with its field, in words."""
         return problems_of(self)

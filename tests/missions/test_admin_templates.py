@@ -98,6 +98,7 @@ def test_edit_keeps_what_was_entered(client, supervisor, robot):
         ({"steps": []}, "A mission needs at least one step."),
         ({"parameters": [{"name": "Not a name", "type": "text"}]}, "Parameter 1, name: Small letters, digits"),
         ({"parameters": [*ASKS, {"name": "a", "type": "sea"}]}, "Parameter 4, type: "),
+        ({"priority": "-999"}, "Priority: "),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_stored(client, supervisor, robot, more, said):
@@ -105,6 +106,9 @@ def test_what_is_wrong_is_said_and_nothing_stored(client, supervisor, robot, mor
     answer = client.post(ADD, sent(robot.site, **more))
     assert answer.status_code == 200
     assert any(said in p.text for p in answer.context["problems"]), answer.context["problems"]
+    assert ('class="panel more" open' in answer.content.decode()) == ("priority" in more), (
+        "what is wrong is not folded away"
+    )
     assert not Template.objects.exists()
 
 

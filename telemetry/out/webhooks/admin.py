@@ -24,6 +24,7 @@ from fleet.refusals import Refused
 from fleet.wording import Said, ago
 from telemetry.out.models import SendState, Webhook
 from telemetry.out.webhooks import actions as webhooks
+from telemetry.out.webhooks.addresses import checked_url
 from telemetry.out.webhooks.outcomes import FAILING_S
 from telemetry.out.webhooks.wanted import ALL
 
@@ -84,6 +85,12 @@ class WebhookForm(forms.Form):
     kinds = forms.MultipleChoiceField(
         label="Events", choices=_choices, error_messages={"required": "Choose at least one."}
     )
+
+    def clean_url(self) -> str:
+        try:
+            return checked_url(self.cleaned_data["url"])
+        except Refused as refused:
+            raise forms.ValidationError(str(refused).removeprefix("url: ")) from None
 
 
 def _enable(request: HttpRequest, webhook: Webhook) -> str:

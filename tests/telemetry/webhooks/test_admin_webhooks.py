@@ -71,6 +71,7 @@ def test_what_cannot_be_is_said_at_its_field_and_nothing_is_lost(admin, db, chan
     shown = admin.post(f"{LIST}add/", form).content.decode()
     assert said in shown
     assert not Webhook.objects.exists()
+    assert said in admin.post(f"{LIST}add/", form | {"site": "x"}).content.decode(), "all that is wrong at once"
     if form["kinds"] == ["mission.aborted"]:
         assert 'value="mission.aborted" checked' in shown
 
