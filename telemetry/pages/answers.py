@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from fleet import logs
 
@@ -19,9 +20,17 @@ def answer(request: HttpRequest, status: int, text: str, **more: Any) -> HttpRes
     if "application/json" in request.headers.get("Accept", ""):
         return JsonResponse({"text": text, **more}, status=status)
     if status in (401, 403, 404):
-        return render(request, "refused.html", {"text": text, "signed_out": status == 401}, status=status)
+        context = {"text": text, "signed_out": status == 401, "before": _page_before(request)}
+        return render(request, "refused.html", context, status=status)
     messages.add_message(request, messages.INFO if status == 200 else messages.ERROR, text)
     return redirect("fleet")
+
+
+def _page_before(request: HttpRequest) -> str:
+    """The page of ours that was left for this one, if the browser says: to load this one again would send all again."""
+    page = request.headers.get("Referer", "")
+    ours = url_has_allowed_host_and_scheme(page, {request.get_host()}, require_https=request.is_secure())
+    return page if ours else ""
 
 
 def not_understood(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -32,3 +32,16 @@ def test_what_is_not_there_or_not_allowed_is_said_in_words(client, auditor, addr
     answer = client.get(address)
     assert answer.status_code == status
     assert words in answer.content.decode() and 'href="/fleet/"' in answer.content.decode()
+
+
+@pytest.mark.parametrize(("before", "offered"), [("http://testserver/admin/fleet/site/add/?x=1&y", True), ("http://elsewhere/", False),
+                                                 ("javascript:alert(1)", False), ("", False)])  # fmt: skip
+def test_an_old_page_is_loaded_again_by_a_link(admin_person, before, offered):
+    """To load the refusal itself again would send the old token again."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_person)
+    answer = client.post("/admin/fleet/site/add/", {"name": "Hall 9"}, headers={"Referer": before})
+    html = answer.content.decode()
+    assert answer.status_code == 403 and "this page is out of date. Load it again" in html
+    assert ("The page before" in html) == offered
+    assert not offered or f'<a href="{before.replace("&", "&amp;")}">' in html
