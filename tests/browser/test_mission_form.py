@@ -71,6 +71,14 @@ def test_inputs_follow_the_command(form):
         assert labels == inputs
     assert row.locator("[data-input=until_percent] input").get_attribute("placeholder") == "100"
     assert "drives to the charger" in row.locator("[data-help]").inner_text()
+    command(row, "navigate", place="Dock A")
+    form.get_by_role("button", name="Add a step").click()
+    command(visible(form, 2), "pick")
+    place = visible(form, 2).locator("[data-input=place] input")
+    expect(place).to_have_value("Dock A")  # where it has driven to
+    place.fill("Shelf 3")
+    command(visible(form, 2), "drop")
+    expect(place).to_have_value("Shelf 3")
 
 
 def test_a_robot_says_who_is_free_and_what_it_cannot_do(form):
