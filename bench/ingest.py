@@ -134,8 +134,7 @@ def _measure(tell: Any, pids: dict[str, int], over: str, rounds: int, fast: int,
 
 
 def _writes() -> int:
-    """Of snapshots: one script each, or the baseline's SET. What a script calls counts as well: one SET of its two."""
+    """Of snapshots: the one SET of each script, or the baseline's."""
     with redis.from_url(settings.LIVE_REDIS_URL) as live:
         stats = live.info("commandstats")
-    scripts = int(stats.get("cmdstat_evalsha", {}).get("calls", 0))
-    return scripts + int(stats.get("cmdstat_set", {}).get("calls", 0)) - 2 * scripts
+    return int(stats.get("cmdstat_set", {}).get("calls", 0))
