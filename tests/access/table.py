@@ -127,14 +127,11 @@ class Line:
     put: Rule = NOT_ALLOWED
     patch: Rule = NOT_ALLOWED
     delete: Rule = NOT_ALLOWED
-    head: Rule | None = None  # None: as get
     query: str = ""
     token_only: bool = False
 
     def rule(self, method: str) -> Rule:
-        if method == "HEAD":
-            return self.head or self.get
-        rule: Rule = getattr(self, method.lower())
+        rule: Rule = getattr(self, "get" if method == "HEAD" else method.lower())
         return rule
 
 
@@ -195,7 +192,7 @@ def lines_of(path: str, model: Model) -> dict[str, Line]:
 
 def program(path: str, **rules: Rule) -> dict[str, Line]:
     """An address of the operator API; which scope each call needs is in tests/api/test_tokens.py."""
-    return {f"api/v1/{path}": Line(**{"head": NOT_ALLOWED, **rules}, token_only=True)}
+    return {f"api/v1/{path}": Line(**rules, token_only=True)}
 
 
 def button(path: str, verbs: str, roles: frozenset[str]) -> dict[str, Line]:
