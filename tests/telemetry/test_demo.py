@@ -205,6 +205,7 @@ def test_while_the_database_is_away_that_is_said_once(monkeypatch, caplog):
                 raise answer
 
     monkeypatch.setattr(command.time, "sleep", lambda _: None)
+    monkeypatch.setattr(command, "close_old_connections", lambda: None)
     with pytest.raises(KeyboardInterrupt):
         command.Command()._keep(Busy())
     assert caplog.text.count("no new missions while the database is away: away") == 2
