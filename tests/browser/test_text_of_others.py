@@ -17,9 +17,9 @@ from missions import actions, drawing_up, facts
 from missions.models import Mission
 from tests import varied_fleet
 from tests.actors import SYSTEM, online, tell
-from tests.browser.test_live_page import Words, card, empty_live_redis, opened, rename  # noqa: F401
+from tests.browser.test_live_page import Words, card, opened, rename
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_live_redis")]
 
 HOSTILE = {
     "markup": '<img src=x onerror="window.owned=1"><script>window.owned=1</script>',

@@ -198,7 +198,7 @@ def test_the_files_of_the_image_are_enough(image, services):
         found = inside(image, services[command], run, "manage.py", command, "--help")
         assert found.returncode == 0, found.stderr
     web = inside(image, services["web"], "import fleet.asgi")
-    assert "drover: cannot start: migrations are not applied" in web.stderr, web.stderr
+    assert "cannot start: migrations are not applied" in web.stderr, web.stderr
 
 
 def test_the_health_check_asks_as_the_proxy_does(monkeypatch, client, settings):
