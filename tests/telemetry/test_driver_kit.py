@@ -139,7 +139,10 @@ DEFECTS: dict[str, tuple[str, str, str, str]] = {
         "the_robot_is_restarted_in_the_middle", "and task != status.task", "and status.task and task != status.task", "not yet: its mission ends",
     ),
     "takes what is retained": (
-        "retained_messages_say_nothing", "return [] if message.retained else [", "return [", "may be ages old",
+        "retained_messages_say_nothing", "spoke = [] if message.retained else [", "spoke = [", "may be ages old",
+    ),
+    "is deaf to what it cannot read": (
+        "messages_too_long_to_be_read_say_that_it_lives", "        if message.too_long:\n            return spoke\n", "", "no Link says alive",
     ),
     "does not complain": (
         "hostile_messages_cost_nothing_else", 'return [Complaint(field="status", reason=repr(error)[:200])]', "return []", "nobody complained",

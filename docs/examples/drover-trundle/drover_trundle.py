@@ -51,13 +51,16 @@ class Talk(Conversation):
         return []
 
     def hear(self, message, wanted):
+        spoke = [] if message.retained else [Link(hint="alive"), *([] if self.session else [Begins()])]
+        if message.too_long:
+            return spoke
         try:
             status = msgspec.json.decode(message.payload, type=Status)
             mode = MODES[status.state]
         except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError) as error:
             return [Complaint(field="status", reason=repr(error)[:200])]
         if message.retained or not self.session:
-            return [] if message.retained else [Link(hint="alive"), Begins()]
+            return spoke
         told = Tell(facts={"x": status.x, "y": status.y, "theta": status.heading, "battery": status.charge * 100})
         return [Link(hint="alive"), told, *self.words(status, mode, message.at)]
 

@@ -72,8 +72,8 @@ class Bench:
         for said in list(self._retained.values()):
             self.hear(said, retained=True)
 
-    def hear(self, said: Said, retained: bool = False) -> None:
-        """A message comes."""
+    def hear(self, said: Said, retained: bool = False, too_long: bool = False) -> None:
+        """A message comes. `too_long`: the gateway has let go of its payload."""
         whose = self.driver.whose(said.topic)
         if whose is None or whose[0] != self.spec.address:
             raise self.failed(f"`whose` of {said.topic} is {whose}: it is {self.spec.address}'s")
@@ -85,7 +85,8 @@ class Bench:
         if not retained:
             self.heard = True
             self.sayings.append(said)
-        heard = Heard(part=whose[1], payload=said.payload, at=self.now, retained=retained)
+        payload = b"" if too_long else said.payload
+        heard = Heard(part=whose[1], payload=payload, at=self.now, retained=retained, too_long=too_long)
         self.answered("hear", lambda: self.talk.hear(heard, self.wanted), retained)
 
     def answered(self, method: str, call: Callable[[], Iterable[Effect]], retained: bool = False) -> list[Effect]:

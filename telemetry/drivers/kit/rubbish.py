@@ -1,4 +1,4 @@
-"""Scenarios of messages that mean nothing: old ones, other people's, broken ones."""
+"""Scenarios of messages of which nothing can be read: old ones, other people's, broken ones, ones too long."""
 
 from telemetry.drivers.kit.double import Case, Said
 from telemetry.drivers.kit.playing import begun, finish
@@ -22,6 +22,18 @@ def retained_messages_say_nothing(case: Case) -> None:
     sent = bench.down.count
     bench.assign()
     bench.run_until("the robot is given a new mission", lambda: bench.down.count > sent, 90)
+    finish(bench)
+
+
+def messages_too_long_to_be_read_say_that_it_lives(case: Case) -> None:
+    """In the middle of a mission, on each topic: a robot that says nothing else is there all the same."""
+    bench = begun(case)
+    words, told = len(bench.words), len(bench.told)
+    bench.hints.clear()
+    for said in {said.topic: said for said in bench.sayings}.values():
+        bench.hear(said, too_long=True)
+    bench.check("alive" in bench.hints, "it speaks, and no Link says alive")
+    bench.check(len(bench.words) == words and len(bench.told) == told, "a message without its payload was read")
     finish(bench)
 
 

@@ -28,6 +28,7 @@ SCENARIOS: tuple[Callable[[Case], None], ...] = (
     trouble.the_gateway_is_restarted_while_it_cancels,
     trouble.the_robot_is_restarted_in_the_middle,
     rubbish.retained_messages_say_nothing,
+    rubbish.messages_too_long_to_be_read_say_that_it_lives,
     rubbish.hostile_messages_cost_nothing_else,
     rubbish.mutilated_messages_raise_nothing,
     trouble.nothing_is_sent_without_bound,
