@@ -1,6 +1,7 @@
 """What a person is answered: what was done or why not, as JSON to a script and as a page to a form; damaged requests."""
 
 import logging
+import sys
 from typing import Any
 
 from django.contrib import messages
@@ -11,6 +12,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from fleet import logs
+from telemetry.watching.causes import of_database
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +44,14 @@ not_understood.csrf_exempt = True  # type: ignore[attr-defined]
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """An exception that nobody caught. The page asks the database nothing, and names what the log has under the same id."""
-    return HttpResponse(render_to_string("500.html", {"id": logs.about().get(logs.REQUEST, "")}), status=500)
+    """An exception that nobody caught. The page asks the database nothing, and names what the log has under the same id.
+
+    When the database is away, or takes no writes, it says so, and that it is worth another try (503, as the API has it).
+    """
+    error = sys.exception()
+    away = isinstance(error, Exception) and of_database(error) is not None
+    page = render_to_string("500.html", {"id": logs.about().get(logs.REQUEST, ""), "away": away})
+    return HttpResponse(page, status=503, headers={"Retry-After": "2"}) if away else HttpResponse(page, status=500)
 
 
 def not_this_page(request: HttpRequest, reason: str = "") -> HttpResponse:
