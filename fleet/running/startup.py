@@ -4,7 +4,8 @@ import sys
 from typing import Any
 from weakref import WeakSet
 
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from fleet import logs, triggers

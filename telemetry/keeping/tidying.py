@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
 
 from missions.alert_rules import buried
 from telemetry import metrics, watermarks

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import connection
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 

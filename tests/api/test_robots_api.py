@@ -1,11 +1,12 @@
 """Robots over the API: what they are at, and stopping them."""
 
 import pytest
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from fleet.models import Event, Hold
 from fleet.robots.actions import enrol_robot, retire_robot
+from telemetry.api import robots
 from tests.actors import SYSTEM
 
 
@@ -90,6 +91,17 @@ def test_a_filter_by_a_site_that_there_is_not_is_refused_by_name(program, robot,
         assert (answer.status_code, answer.said["errors"][0]["field"]) == (422, "site")
         assert str(site) in answer.said["detail"]
     assert program("GET", f"/robots?site={robot.site_id}").said["items"]
+
+
+@pytest.mark.parametrize("error", [OperationalError("connection refused"), InterfaceError("connection is closed")])
+def test_without_the_database_it_is_worth_another_try(program, robot, monkeypatch, error):
+    def away():
+        raise error
+
+    monkeypatch.setattr(robots, "rows", away)
+    answer = program("GET", "/robots")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "2")
+    assert answer.said["detail"].startswith("The database does not answer, or takes no writes. Nothing was done")
 
 
 def test_head_says_what_get_would_without_a_body(program, robot):

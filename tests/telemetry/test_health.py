@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 import redis
 from django.core.management import call_command
-from django.db import DatabaseError, OperationalError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from fleet import triggers
@@ -125,9 +125,10 @@ def test_readyz_names_a_migration_that_is_not_applied(client):
 
 
 @pytest.mark.django_db
-def test_readyz_answers_when_the_database_does_not(client, monkeypatch):
+@pytest.mark.parametrize("error", [DatabaseError, InterfaceError])
+def test_readyz_answers_when_the_database_does_not(client, monkeypatch, error):
     def down(*_, **__):
-        raise DatabaseError("connection\nrefused")
+        raise error("connection\nrefused")
 
     monkeypatch.setattr(triggers, "problems", down)
     monkeypatch.setattr(Partition.objects, "filter", down)

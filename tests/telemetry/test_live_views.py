@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.urls import reverse
 from django.utils import timezone
 
@@ -255,9 +255,10 @@ def test_stop_and_cancel_take_any_words(client, supervisor, dispatched):
     actions.cancel_mission(dispatched.pk, by=SYSTEM, reason=words)
 
 
-def test_without_the_database_a_button_says_that_nothing_was_done(client, supervisor, robot, monkeypatch):
+@pytest.mark.parametrize("error", [OperationalError("connection refused"), InterfaceError("connection is closed")])
+def test_without_the_database_a_button_says_that_nothing_was_done(client, supervisor, robot, monkeypatch, error):
     def away(*args: object, **kwargs: object) -> None:
-        raise OperationalError("connection refused")
+        raise error
 
     client.force_login(supervisor)
     monkeypatch.setattr(stopping, "stop_robot", away)

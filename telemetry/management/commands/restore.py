@@ -8,7 +8,8 @@ from typing import Any
 import redis
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import connection
 
 from fleet.alerts.actions import raise_alert
 from fleet.backups import backup, restore

@@ -9,7 +9,7 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.core.management.base import BaseCommand
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
