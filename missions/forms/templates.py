@@ -23,6 +23,8 @@ VALUE = "value-"  # before the name of a parameter: its input
 class TemplateForm(forms.Form):
     """Name, where, and what every mission made from it has in common."""
 
+    MAIN = ("name", "site", "title")  # the rest is asked for under “More”
+
     name = forms.CharField(max_length=200, error_messages=NEEDED, help_text="What people choose it by.")
     site = forms.TypedChoiceField(coerce=int, error_messages=NEEDED, help_text="Missions made from it run here.")
     title = forms.CharField(
@@ -45,9 +47,15 @@ class TemplateForm(forms.Form):
         sites = list(choices.sites.items())
         self.fields["site"].choices = sites if len(sites) == 1 else [("", "Choose…"), *sites]  # type: ignore[attr-defined]
 
+    def main(self) -> list[Any]:
+        return [self[name] for name in self.MAIN]
+
+    def more(self) -> list[Any]:
+        return [field for field in self.visible_fields() if field.name not in self.MAIN]
+
     def more_is_wrong(self) -> bool:
         """Whether something that is folded away has to be put right."""
-        return any(self[name].errors for name in ("importance", "priority", "timeout_s", "needs_approval"))
+        return any(field.errors for field in self.more())
 
     def problems(self) -> list[Problem]:
         """Every error with its field, in words."""
