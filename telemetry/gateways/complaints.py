@@ -1,30 +1,12 @@
-"""What is logged of bad input that a robot sends, and how often."""
+"""What is logged of bad input that a robot sends."""
 
 import logging
 from collections.abc import Callable
 
+from telemetry.gateways.seldom import Seldom
 from telemetry.protocol import Bad
 
 log = logging.getLogger(__name__)
-COMPLAIN_S = 10.0  # one and the same is logged this often; all is counted
-
-
-class Seldom:
-    """One kind of line, such as about one robot: it may be written every `COMPLAIN_S`; the others are counted."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._silent, self._last = 0, float("-inf")
-
-    def more(self) -> str | None:
-        """What a line that may be written now ends with: how many were not. None: not now."""
-        now = self._clock()
-        if now - self._last < COMPLAIN_S:
-            self._silent += 1
-            return None
-        more = f" (and {self._silent} before it)" if self._silent else ""
-        self._silent, self._last = 0, now
-        return more
 
 
 class Complaints:

@@ -20,7 +20,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError, RedisError, ResponseError
 from redis.retry import Retry
 
-from telemetry.gateways.complaints import Seldom
+from telemetry.gateways.seldom import Seldom
 from telemetry.stream import GROUP, key, mark, microseconds, partition_of
 
 WINDOW_S = 900  # how long a resend is recognised here; PostgreSQL recognises it for ever

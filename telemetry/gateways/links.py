@@ -29,13 +29,13 @@ from redis.retry import Retry
 from telemetry import metrics, protocol
 from telemetry.gateways.alarms import Alarms
 from telemetry.gateways.beats import Beats
-from telemetry.gateways.complaints import Seldom
 from telemetry.gateways.heard import Heard
 from telemetry.gateways.intake import Backlogged, Intake
 from telemetry.gateways.knocks import Knocks
 from telemetry.gateways.limits import Backlog, Bucket, Room, critical_bucket, hello_bucket
 from telemetry.gateways.link import Link
 from telemetry.gateways.rows import Asked, Seen, look
+from telemetry.gateways.seldom import Seldom
 from telemetry.gateways.tries import Tries
 from telemetry.gateways.vitals import Vitals
 from telemetry.irregular import Duplicates

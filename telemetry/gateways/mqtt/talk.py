@@ -19,7 +19,7 @@ from telemetry import metrics, protocol
 from telemetry.drivers import contract
 from telemetry.drivers.contract import Effect, Heard, Wanted
 from telemetry.gateways import direct, rows
-from telemetry.gateways.complaints import Complaints, Seldom
+from telemetry.gateways.complaints import Complaints
 from telemetry.gateways.limits import Bucket
 from telemetry.gateways.links import Links
 from telemetry.gateways.mqtt import asking
@@ -31,6 +31,7 @@ from telemetry.gateways.mqtt.shown import made_of, without_tokens
 from telemetry.gateways.mqtt.spoken import Receipt
 from telemetry.gateways.mqtt.waiting import Crowd, Message, Waiting
 from telemetry.gateways.mqtt.words import WINDOW, Words
+from telemetry.gateways.seldom import Seldom
 from telemetry.gateways.vitals import SignsOfLife
 
 log = logging.getLogger(__name__)
