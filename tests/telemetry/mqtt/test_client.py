@@ -1,5 +1,7 @@
 """The quick client reads what paho's own reads, however the bytes come; addresses of brokers."""
 
+from types import SimpleNamespace
+
 import pytest
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -134,3 +136,6 @@ async def test_what_refuses_us_until_somebody_changes_something_is_told_from_wha
     broker._on_connect(None, None, None, ReasonCode(PacketTypes.CONNACK, identifier=code), None)
     assert broker.is_refused is not passes
     assert "refuses us" in broker.why
+    welcome = ReasonCode(PacketTypes.CONNACK, identifier=0)
+    broker._on_connect(None, None, SimpleNamespace(session_present=False), welcome, None)
+    assert not broker.is_refused

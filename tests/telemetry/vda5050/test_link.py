@@ -248,9 +248,15 @@ def test_two_robots_of_one_serial_number_are_noticed():
         ([5, 7, 6, 8, 10, 9, 11, 13, 12, 14, 15], [0] * 11),
         ([500, 7, 501, 8, 502, 9, 503, 10, 504, 11, 505], [0] * 11),
         (list(range(11)), [0, 40] * 5 + [0]),
+        ([500, 7, 501, 8, 502, 9, 503], [0, 40] * 3 + [0]),
     ],
     ids=["it was started anew, elsewhere", "it does not count", "it counts oddly", "overtaken on the way",
-         "it counts twice, in one place", "it does not know where it is"],
+         "it counts twice, in one place", "it does not know where it is", "not often enough to be sure"],
 )  # fmt: skip
 def test_one_robot_is_never_taken_for_two(numbers, places):
     assert not told(Ear(), numbers, places)
+
+
+@pytest.mark.parametrize(("every_s", "noticed"), [(60, True), (150, False)])
+def test_to_and_fro_counts_within_ten_minutes(every_s, noticed):
+    assert told(Ear(), [500, 7, 501, 8, 502, 9, 503, 10], [0, 4000] * 4, every_s) == noticed
