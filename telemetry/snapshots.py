@@ -1,7 +1,7 @@
 """Snapshots: the last known live state of each robot, in the live Redis, where everything may be lost at any time.
 
 Keys: `last:<robot>` = "<session> <seq> " + coding byte + payload, kept; `seen` = sorted set of the time when each robot
-was last heard: what is old is told by it; `born` = when this Redis was empty;
+was last heard, by which presence is judged; `born` = when this Redis was empty;
 `gateways` = sorted set of the processes that hold robots' links, by their last sign of life; `deaf` = those that could
 not hear their robots, by when they last said so; `gone`, `unanswered` = robots of whose link somebody witnessed the end,
 or that did not answer on a link that works, by when: any later sign of life outranks them.

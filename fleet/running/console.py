@@ -1,6 +1,7 @@
 """One readable log: a line per line that a process prints, behind its name; colour only on a terminal.
 
-With LOG_FORMAT=json each line is an object instead, whoever printed it. A thread writes, so that a reader that stops reading holds up nothing; lines beyond the buffer are dropped.
+With LOG_FORMAT=json each line is an object instead, whoever printed it. A thread writes, so that a reader that stops
+reading holds up nothing; lines beyond the buffer are dropped.
 """
 
 import itertools

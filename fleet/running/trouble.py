@@ -5,16 +5,12 @@ from pathlib import Path
 
 from fleet.running.supervisor import Failed
 
+FULL = "The disk under {var} is full. Free some space, or set DROVER_VAR to a folder on another disk."
+
 # what a process says when it ends → what to do about it
 ADVICE = (
-    (
-        "No space left on device",
-        "The disk under {var} is full. Free some space, or set DROVER_VAR to a folder on another disk.",
-    ),
-    (
-        "Short write while writing to the AOF file",  # of Valkey
-        "The disk under {var} is full. Free some space, or set DROVER_VAR to a folder on another disk.",
-    ),
+    ("No space left on device", FULL),
+    ("Short write while writing to the AOF file", FULL),  # Valkey says so
     (
         "Permission denied",
         "Some of {var} belongs to another user. Give it to this one, or set DROVER_VAR to another folder.",
@@ -36,7 +32,7 @@ def explained(var: Path, failed: BaseException) -> Trouble:
         return failed
     if isinstance(failed, OSError):
         if failed.errno in (errno.ENOSPC, errno.EDQUOT):
-            return Trouble(ADVICE[0][1].format(var=var))
+            return Trouble(FULL.format(var=var))
         return Trouble(f"Cannot write to {var} ({failed.strerror}). Set DROVER_VAR to a folder that you may write to.")
     if not isinstance(failed, Failed):
         raise failed

@@ -27,8 +27,6 @@ from tests.actors import SYSTEM
 from tests.telemetry.robots_talk import stored
 from tests.telemetry.wire import Wire
 
-ONE, TWO, THREE = (uuid.UUID(int=n) for n in (1, 2, 3))
-
 
 @pytest.fixture
 def token(transactional_db, streams, soon, robot):
