@@ -7,6 +7,7 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 
 from fleet.history import by_user
+from fleet.robots import actions as robots
 from missions import actions, drawing_up
 from missions.models import Mission
 from telemetry.api.following import Followers, followers
@@ -159,6 +160,12 @@ def test_a_filter_by_what_there_is_not_is_refused_by_name(program, other_program
     hidden = other_program("GET", "/missions?robot=RB-001")
     assert (hidden.status_code, hidden.said["errors"][0]["field"]) == (422, "robot")
     assert program("GET", "/missions?robot=RB-001&state=success").said["items"] == []
+
+
+def test_what_a_robot_did_here_is_found_wherever_it_works_by_now(program, mission, robot, other_site):
+    actions.cancel_mission(mission.pk, by=SYSTEM)
+    robots.edit_robot(robot.pk, name=robot.name, site=other_site, brand=robot.brand, by=SYSTEM)
+    assert [m["id"] for m in program("GET", "/missions?robot=RB-001").said["items"]] == [str(mission.pk)]
 
 
 def test_a_parameter_that_takes_one_value_is_not_given_two(program, dispatched, site):

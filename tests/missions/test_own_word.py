@@ -120,10 +120,13 @@ def test_a_mission_of_before_is_not_dispatched_by_hand(robot, site):
         dispatch_mission(pk, by=SYSTEM)
 
 
-def test_the_form_offers_what_it_says(robot, site, supervisor):
+def test_the_form_offers_what_it_says(robot, other_robot, site, supervisor):
     offer("RB-001", "custom:beep", "navigate")
     choices = choices_for(supervisor)
     assert choices.robots["RB-001"].can == ["custom", "navigate"]
+    told = choices.for_page()  # to the script: it and the others of its brand are of two kinds
+    for name, choice in choices.robots.items():
+        assert told["kinds"][told["robots"][name]["kind"]]["can"] == tuple(choice.can)
     assert choices.capabilities(site.pk, "RB-001") == {"custom:beep", "navigate"}
     assert (choices.whose("RB-001"), choices.whose("")) == ("Ella", "")
     assert "Ella cannot custom horn" in choices.would_go_to(

@@ -194,6 +194,14 @@ def test_a_critical_message_with_wrong_data_is_said_all_the_same_and_refused_onc
     assert (answer["verdict"], answer["field"], answer["msg_id"]) == ("invalid", field, frame["msg_id"])
 
 
+def test_what_is_too_long_to_be_read_says_that_it_lives_and_is_refused_for_that():
+    talking = Talking()
+    effects = list(talking.talk.hear(Heard(part="events", payload=b"", at=NOW, too_long=True), Wanted()))
+    assert ALIVE in effects
+    [answer] = sent(*effects)
+    assert (answer["verdict"], answer["reason"]) == ("invalid", f"is longer than {protocol.MAX_BYTES} bytes")
+
+
 BAD = {
     "no json": (b"{", "message"),
     "no text": (b"\xff\xfe", "message"),

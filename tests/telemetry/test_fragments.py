@@ -400,5 +400,7 @@ def test_the_card_carries_how_far_a_stop_is(row, state):
 
 
 def test_who_may_still_be_moving_comes_first():
-    late = fragments.shell(robot(holds=[hold(confirmed_at=None, unconfirmed_at=T0)], name="Zoe"), low=False)
-    assert late.rank < fragments.shell(robot(holds=[hold()]), low=False).rank
+    stands = fragments.shell(robot(holds=[hold()]), low=False)
+    for given in ({"holds": [hold(confirmed_at=None, unconfirmed_at=T0)]},
+                  {"holds": [hold(confirmed_at=None)], "presence": "offline"}):  # fmt: skip
+        assert fragments.shell(robot(name="Zoe", **given), low=False).rank < stands.rank

@@ -110,6 +110,8 @@ def test_a_site_shows_its_own(client, admin_person, monkeypatch):
     monkeypatch.setattr(fleet_page, "MOST", 5)  # of thousands the page itself has the worst, and says so
     page = client.get("/fleet/").content.decode()
     assert page.count("<article") == 5 and "7 more robots come in a moment" in page
+    page = client.get(f"/fleet/?site={fleet.site.pk}").content.decode()
+    assert page.count("<article") == 5 and "5 more robots come in a moment" in page
 
 
 def test_what_the_page_has_no_room_for_is_counted_but_not_rendered(client, admin_person, monkeypatch):
