@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -323,6 +323,14 @@ def test_worst_comes_first():
     ranked = sorted((whole(r) for r in rows), key=lambda f: f.rank)
     order = [re.search('data-name="(.*?)"', f.html)[1] for f in ranked]
     assert order == ["now", "soon", "asked", "running", "idle", "off"]
+    lines = {
+        "wrong": mission(robot_presence="offline", robot_presence_since=T0),
+        "runs": mission(),
+        "later": waiting(created_at=T0 + timedelta(minutes=1)),
+        "before": waiting(created_at=T0),
+        "over": mission(state="success", ended_at=T0),
+    }
+    assert sorted(lines, key=lambda name: fragments.mission(lines[name]).rank) == list(lines)
 
 
 def test_what_is_tried_again_counts_down():

@@ -33,7 +33,7 @@ class Talk:
         self.calls.append(("hear", message.part, message.payload))
         self.wanted = wanted
         if message.too_long:
-            return [Link(hint="alive")]
+            return [Link(hint="alive"), Complaint(field="message", reason="it is empty")]
         return [self._effect(message, *words) for words in json.loads(message.payload)]
 
     def _effect(self, message, what: str, *rest: Any):
