@@ -147,12 +147,14 @@ class Checks:
             holds[f"{cause}:{name}"] = one
         return holds
 
-    def _twice(self, check: str, holds: Founds) -> Founds | None:
+    def _twice(self, check: str, holds: Founds) -> Founds:
         """What leases in the database tell holds when it was so at the look before, too: all of them have run out in the
-        moment after a database that was frozen, and whose owners live goes on at once.
+        moment after a database that was frozen, and whose owners live goes on at once. An alert that is open stays so.
         """
         before, self._seen[check] = self._seen.get(check, {}), holds
-        return holds if holds.keys() <= before.keys() else None
+        new = holds.keys() - before.keys()
+        doubted = new - set(Alert.objects.filter(cleared_at=None, cause__in=new).values_list("cause", flat=True))
+        return {cause: one for cause, one in holds.items() if cause not in doubted}
 
     def outbox(self, now: datetime) -> Founds | None:
         ages = _column(

@@ -311,6 +311,20 @@ def test_a_gateway_that_hears_no_broker_is_named_until_it_does():
     assert causes() == []
 
 
+def test_gateways_that_come_and_go_hide_none_that_hears_nothing():
+    watch = Watch()
+    gateway("drover-a", "the broker is away")
+    for n in range(4):
+        gateway(f"drover-{n}", "not connected yet")  # each start is another process
+        gateway(f"drover-{n - 1}", s=-1)
+        watch.step(timezone.now())
+    assert causes() == ["broker_down:drover-a"]
+    gateway("drover-a")
+    gateway("drover-4", "not connected yet")
+    watch.step(timezone.now())
+    assert causes() == ["broker_down:drover-3"], "what holds no more is cleared meanwhile"
+
+
 def test_robots_that_talk_over_mqtt_only_need_a_gateway(robot, brand, site):
     Watch().step(timezone.now())
     assert causes() == []
