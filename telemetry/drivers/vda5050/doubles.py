@@ -1,7 +1,8 @@
 """Whether two robots speak under one address: their numbers run in two rows, and each row is somewhere else.
 
 Two devices with one serial number are no wrong input: each of their messages is in order. Neither a robot that starts anew,
-nor one whose numbers are odd, nor one that is carried elsewhere goes back and forth like this.
+nor one whose numbers are odd, nor one that is carried elsewhere goes back and forth like this. One that says late what it
+said to nobody, between what it says now, does: its own clock tells that it had the time to come here.
 """
 
 import math
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from telemetry.drivers.vda5050.picture import Picture
 
+NUMBERS = 2**32  # then they begin anew
 MISSED = 10  # states of a row that may have been lost
 TURNS, WITHIN = 6, timedelta(minutes=10)  # from one row to the other
 APART_M, FASTEST_M_PER_S = 2.0, 5.0  # no robot gets that far
@@ -21,12 +23,15 @@ class _State(NamedTuple):
     x: float
     y: float
     at: datetime
+    said_at: datetime | None  # by its own clock
 
     def follows(self, before: "_State") -> bool:
-        return 0 < self.number - before.number <= MISSED
+        return 0 < (self.number - before.number) % NUMBERS <= MISSED
 
     def is_elsewhere(self, before: "_State") -> bool:
         seconds = abs((self.at - before.at).total_seconds())
+        if self.said_at is not None and before.said_at is not None:
+            seconds = max(seconds, abs((self.said_at - before.said_at).total_seconds()))
         return math.hypot(self.x - before.x, self.y - before.y) > APART_M + FASTEST_M_PER_S * seconds
 
 
@@ -43,9 +48,13 @@ class Doubles:
         where = picture.position
         if picture.header_id is None or where is None or not where.initialised:
             return False
-        state = _State(picture.header_id, where.x, where.y, at)
+        state = _State(picture.header_id, where.x, where.y, at, picture.at)
         last, other, self._last = self._last, self._other, state
-        if last is None or state.follows(last):
+        if last is None:
+            return False
+        if state.follows(last):
+            if state.is_elsewhere(last):  # of the row that is just ahead, as of two that were switched on together
+                self._other = last
             return False
         self._other = last
         if other is None or not state.follows(other) or not state.is_elsewhere(last):

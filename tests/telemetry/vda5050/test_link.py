@@ -224,12 +224,15 @@ def test_a_pressed_emergency_stop_lets_no_order_go():
 # --- two devices under one serial number
 
 
-def told(ear, numbers, places, every_s=1.0, knows=True):
+def told(ear, numbers, places, every_s=1.0, knows=True, late_s=()):
     """How often these states, with these numbers and from these places, looked like two robots."""
     found = []
     for n, (number, x) in enumerate(zip(numbers, places, strict=True)):
         position = {"x": x, "y": 0.0, "theta": 0.0, "mapId": "", "positionInitialized": knows}
-        state = json.dumps({**json.loads(STATE), "headerId": number, "agvPosition": position})
+        state = json.loads(STATE) | {"headerId": number, "agvPosition": position}
+        if late_s:
+            state["timestamp"] = (START + timedelta(seconds=n * every_s - late_s[n])).isoformat()
+        state = json.dumps(state)
         found += hints(ear.hear("state", state.encode(), n * every_s))
     return found.count("doubled")
 
@@ -239,6 +242,9 @@ def test_two_robots_of_one_serial_number_are_noticed():
     row = [number for n in range(7) for number in (500 + n, 7 + n)]
     assert told(Ear(), row, [0, 40] * 7) == 2, "and then from the beginning"
     assert not told(Ear(), row, [0, 40] * 7, knows=False)
+    assert told(Ear(), [5, 8, 6, 9, 7, 10, 8, 11, 9, 12, 10, 13, 11, 14, 12], [0, 40] * 7 + [0]), "on at the same time"
+    assert told(Ear(), [*map(int, "112233445566778")], [0, 40] * 7 + [0]), "on in the same moment"
+    assert told(Ear(), [2**32 - 3, 700, 2**32 - 2, 701, 2**32 - 1, 702, 0, 703, 1], [0, 40] * 4 + [0]), "begins anew"
     assert told(Ear(), [500, 501, 7, 502, 8, 10, 503, 505, 11, 506, 12], [0, 1, 40, 1, 40, 41, 2, 2, 41, 2, 41], 5)
 
 
@@ -250,7 +256,7 @@ def test_two_robots_of_one_serial_number_are_noticed():
         ([3, 99, 17, 4000, 8, 250, 1, 77, 5000, 31, 600], [0, 40] * 5 + [0]),
         ([5, 7, 6, 8, 10, 9, 11, 13, 12, 14, 15], [0] * 11),
         ([500, 7, 501, 8, 502, 9, 503, 10, 504, 11, 505], [0, 6] * 5 + [0]),
-        (list(range(11)), [0, 40] * 5 + [0]),
+        (list(range(21)), [0, 40] * 10 + [0]),
         ([500, 7, 501, 8, 502, 9, 503], [0, 40] * 3 + [0]),
     ],
     ids=["it was started anew, elsewhere", "it does not count", "it counts oddly", "overtaken on the way",
@@ -263,3 +269,10 @@ def test_one_robot_is_never_taken_for_two(numbers, places):
 @pytest.mark.parametrize(("every_s", "noticed"), [(60, True), (150, False)])
 def test_to_and_fro_counts_within_ten_minutes(every_s, noticed):
     assert bool(told(Ear(), [500, 7, 501, 8, 502, 9, 503, 10], [0, 4000] * 4, every_s)) == noticed
+
+
+def test_a_robot_that_says_late_what_it_could_not_say_is_not_two():
+    """It drove on meanwhile, and sends what it kept between what it says now."""
+    numbers = [500, 7, 501, 8, 502, 9, 503, 10, 504, 11, 505, 12, 506]
+    assert not told(Ear(), numbers, [90, 0] * 6 + [90], late_s=[0, 60] * 6 + [0])
+    assert told(Ear(), numbers, [90, 0] * 6 + [90], late_s=[0, 2] * 6 + [0]), "clocks are never quite right"
