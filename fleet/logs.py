@@ -11,6 +11,7 @@ import logging.config
 import os
 import re
 import sys
+import threading
 import time
 import uuid
 from asyncio import CancelledError
@@ -28,11 +29,11 @@ LONGEST_TRACE = 8000  # of a traceback
 REQUEST, MESSAGE, WISH = "request_id", "msg_id", "wish"
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _SECRETS = (
-    re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),  # a password in a URL
-    re.compile(r"(?i)(\bbearer\s+)[^\s\"',;]+"),
+    re.compile(r"(://[^\s/:@]*:)[^\s/]+(?=@)"),  # a password in a URL, also one that holds an @
+    re.compile(r"(?i)(\bbearer\s+|\bauthorization[\"']?\s*[=:]\s*[\"']?(?:basic|digest)\s+)[^\s\"',;]+"),
     re.compile(
         r"(?i)(\b(?:password|passwd|token|secret|secret_key|sessionid|csrftoken|cookie|authorization|drover_session_\w+|"
-        r"drover_csrf_\w+)[\"']?\s*[=:]\s*[\"']?)(?!bearer\b)[^\s\"'&;,]+"
+        r"drover_csrf_\w+)[\"']?\s*[=:]\s*[\"']?)(?!(?:bearer|basic|digest)\b)[^\s\"'&;,]+"
     ),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\n|\t")
@@ -62,10 +63,16 @@ def trace_of(traceparent: str) -> str:
     return found[1] if found and found[1].strip("0") else ""
 
 
-def one_line(text: str, longest: int = LONGEST) -> str:
-    """Text of others as one bounded line: control characters escaped, secrets left out."""
+def without_secrets(text: str) -> str:
+    """As far as they look like such."""
     for secret in _SECRETS:
         text = secret.sub(r"\1…", text)
+    return text
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    """Text of others as one bounded line: control characters escaped, secrets left out."""
+    text = without_secrets(text)
     text = _CONTROL.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest} more)"
 
@@ -87,7 +94,8 @@ class Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         more = about()
         if trace := _traceback(self, record):
-            more = more | {"exception": "\n".join(one_line(row) for row in trace[-LONGEST_TRACE:].splitlines())}
+            rows = "\n".join(one_line(row) for row in trace.splitlines())
+            more = more | {"exception": rows[-LONGEST_TRACE:]}  # not cut before: half a secret does not look like one
         return _object(
             record.created, record.levelname, record.name, record.getMessage(), process=record.process, **more
         )
@@ -96,7 +104,12 @@ class Json(logging.Formatter):
 def _object(at: float, level: str, logger: str, message: str, **more: Any) -> str:
     when = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     said = {"time": when, "level": level.lower(), "logger": logger, "message": one_line(message), **more}
-    return json.dumps(said, ensure_ascii=False)
+    return _written(said)
+
+
+def _written(said: Any) -> str:
+    """One line, for whatever splits lines. Raises `ValueError` for what JSON has no word for."""
+    return _CONTROL.sub(lambda m: f"\\u{ord(m[0]):04x}", json.dumps(said, ensure_ascii=False, allow_nan=False))
 
 
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
@@ -118,6 +131,7 @@ def configure(config: dict[str, Any]) -> None:
     if is_json():
         logging.captureWarnings(True)
         sys.excepthook = _uncaught
+        sys.unraisablehook = threading.excepthook = _uncaught_there
 
 
 def is_json() -> bool:
@@ -129,6 +143,13 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: Any) -> No
     log.critical("this process ends by an error that nobody expected", exc_info=(kind, error, trace))
 
 
+def _uncaught_there(told: Any) -> None:
+    """In a thread, or while an object was thrown away: the process goes on."""
+    if told.exc_type is not SystemExit:
+        where = getattr(told, "thread", None) or getattr(told, "object", None)
+        log.error("an error that nobody expected, in %r", where, exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+
+
 def last_words(text: str) -> str:
     """For people, or for machines, why this process ends: for `SystemExit`, which writes it to stderr."""
     return _object(time.time(), "critical", "drover", text, process=os.getpid()) if is_json() else f"drover: {text}"
@@ -138,10 +159,20 @@ def of_program(name: str, line: str) -> str:
     """For machines, what a program printed. What is such an object already only learns whose it is."""
     if line.startswith("{"):
         with suppress(ValueError, RecursionError):
-            said = json.dumps({**json.loads(line), "program": name}, ensure_ascii=False)
-            return _CONTROL.sub(lambda m: f"\\u{ord(m[0]):04x}", said)
+            return _written({**_cleaned(json.loads(line)), "program": name})
     level = next((_LEVELS[word] for word in line.split(maxsplit=1)[:1] if word in _LEVELS), "info")
     return _object(time.time(), level, name, line, program=name)
+
+
+def _cleaned(said: Any, name: str = "") -> Any:
+    """Without the secrets of programs that are not ours."""
+    if isinstance(said, dict):
+        return {key: _cleaned(value, key) for key, value in said.items()}
+    if isinstance(said, list):
+        return [_cleaned(value, name) for value in said]
+    if isinstance(said, str):
+        return "…" if without_secrets(f"{name}: x") != f"{name}: x" else without_secrets(said)
+    return said
 
 
 def nobody_waits(record: logging.LogRecord) -> bool:

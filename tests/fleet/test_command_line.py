@@ -40,12 +40,16 @@ def test_without_a_database_a_command_says_so_in_one_line(command):
     assert (ended.stderr.count("\n"), ended.returncode) == (1, 1)
 
 
+IN_A_THREAD = "import threading; t = threading.Thread(target=lambda: 1 / 0); t.start(); t.join()"
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [
         (["check_invariants"], "PostgreSQL does not answer"),
         (["gateway"], "MQTT_URL is not set"),
         (["shell", "-c", "import warnings; warnings.warn('old\nway'); raise ValueError('in the\nmiddle')"], "error"),
+        (["shell", "-c", f"{IN_A_THREAD}; raise ValueError('at the end')"], "error"),
     ],
 )
 def test_for_machines_it_says_one_object_a_line_however_it_ends(command, says):

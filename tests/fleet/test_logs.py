@@ -131,6 +131,50 @@ def test_the_supervising_process_prints_objects_only_for_machines(tmp_path, monk
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"password": "hunter2"}',
+        '{"a": [{"token": ["hunter2"]}]}',
+        '{"message": "mqtt://bob:hunter2@broker refuses"}',
+        '{"message": "said \\"password\\": \\"hunter2\\""}',
+        '{"a": NaN, "password": "hunter2"}',
+        '{"a": 1e999}',
+        '{"a": "one\u2028two\x85three\x9b"}',
+        '{"a": ' + "[" * 100_000,
+        '{"\\ud800": "\\ud800"}',
+        "{not json, mqtt://bob:hunter2@broker}",
+        "one\u2028two\x1b[31m\ufffd",
+        "redis://:pass@hunter2@host:1",
+        "Authorization: Basic hunter2",
+        "",
+    ],
+)  # fmt: skip
+def test_whatever_a_program_prints_is_one_object_without_its_secrets(line):
+    def no_word_of_json(constant):
+        raise AssertionError(constant)
+
+    said = logs.of_program("foreign", line)
+    assert said.splitlines() == [said]
+    assert json.loads(said, parse_constant=no_word_of_json)["program"] == "foreign"
+    assert "hunter2" not in said
+
+
+def test_what_a_line_is_about_does_not_break_it():
+    with logs.working_on("t", msg_id="one\u2028two\x85"):
+        said = logs.Json().format(logging.LogRecord("x", logging.INFO, "", 0, "m", (), None))
+    assert said.splitlines() == [said]
+    assert json.loads(said)["msg_id"] == "one\u2028two\x85"
+
+
+def test_a_long_traceback_is_not_cut_into_half_a_secret():
+    for more in range(logs.LONGEST_TRACE - 60, logs.LONGEST_TRACE, 5):
+        error = ValueError("redis://user:hunter2@host" + "\n" + "y" * 1000 + "\n" * (more - 1000))
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "m", (), (ValueError, error, None))
+        assert "hunter2" not in logs.Json().format(record)
+        assert "unter2@" not in logs.Json().format(record)
+
+
 # --- requests
 
 
