@@ -113,14 +113,18 @@ class Supervisor:
             pump.cancel()
 
     async def _tend(self, kept: _Kept) -> None:
-        program, deaths = kept.program, 0
+        program, deaths, in_a_row = kept.program, 0, 0
         while True:
             began = time.monotonic()
             try:
                 program.before()
                 kept.process = await self._spawn(program, kept.tail)
             except (OSError, subprocess.SubprocessError) as exc:
-                return self._give_up(kept, Failed(program.name, f"could not be started ({exc})", kept.tail))
+                if not kept.up.done():
+                    return self._give_up(kept, Failed(program.name, f"could not be started ({exc})", kept.tail))
+                self.console.say(f"{program.name} could not be started ({exc}); trying again in {BACKOFF_S[-1]:g} s")
+                await asyncio.sleep(BACKOFF_S[-1])  # memory or processes are short at the moment
+                continue
             try:
                 up = kept.is_up = await self._comes_up(program, kept.process)
                 if up and not kept.up.done():
@@ -131,13 +135,14 @@ class Supervisor:
                 if kept.process.returncode is not None:
                     _sweep(kept.process)  # its own children
             if up and time.monotonic() - began > CALM_S:
-                deaths = 0
+                deaths = in_a_row = 0
+            in_a_row += 1
             if up or self._has_ground(program):
                 deaths += 1
             if not kept.up.done() and deaths >= EARLY_DEATHS:  # one that was up is back when its disk has room again
                 await self._last_words()
                 return self._give_up(kept, Failed(program.name, f"ended {deaths} times before it was up", kept.tail))
-            wait_s = 0.0 if up and deaths == 1 else BACKOFF_S[min(max(deaths, 1), len(BACKOFF_S)) - 1]
+            wait_s = 0.0 if up and in_a_row == 1 else BACKOFF_S[min(in_a_row, len(BACKOFF_S)) - 1]
             self.console.say(
                 f"{program.name} {_ended(code)}; starting it again" + (f" in {wait_s:g} s" if wait_s else "")
             )

@@ -75,6 +75,37 @@ async def test_a_program_is_not_given_up_while_a_store_below_it_recovers(supervi
         await web
 
 
+async def test_what_dies_on_a_store_that_is_away_for_long_is_not_tried_all_the_time(supervisor, tmp_path, monkeypatch):
+    """A store is tried for ever, so all that stands on it may have nothing to stand on for ever."""
+    monkeypatch.setattr(module, "BACKOFF_S", (0.01, 0.02, 60.0))
+
+    async def never() -> bool:
+        return False
+
+    supervisor.start(python("store", "import time; time.sleep(60)", ready=never))
+    supervisor.start(python("web", "raise SystemExit(3)", tier=1))
+    log = tmp_path / "log"
+    await eventually_async(lambda: "starting it again in 60 s" in log.read_text())
+    assert log.read_text().count("web ended") == 3
+
+
+async def test_a_program_that_was_up_and_cannot_be_started_is_tried_again(supervisor):
+    """Memory, processes or room may be short at the moment."""
+
+    tries: list[int] = []
+
+    def room() -> None:
+        tries.append(1)
+        if 1 < len(tries) < 4:
+            raise OSError(12, "Cannot allocate memory")
+
+    await supervisor.start(python("store", "import time; time.sleep(60)", before=room))
+    first = supervisor.pids()["store"]
+    os.kill(first, signal.SIGKILL)
+    await eventually_async(lambda: supervisor.pids().get("store", first) != first)
+    assert not supervisor.gave_up.done()
+
+
 async def test_a_program_that_is_not_vital_takes_nothing_down(supervisor):
     with pytest.raises(Failed):
         await supervisor.start(python("extra", "raise SystemExit(1)", vital=False))
