@@ -147,7 +147,9 @@ def _uncaught_there(told: Any) -> None:
     """In a thread, or while an object was thrown away: the process goes on."""
     if told.exc_type is not SystemExit:
         where = getattr(told, "thread", None) or getattr(told, "object", None)
-        log.error("an error that nobody expected, in %r", where, exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+        log.error(
+            "an error that nobody expected, in %r", where, exc_info=(told.exc_type, told.exc_value, told.exc_traceback)
+        )
 
 
 def last_words(text: str) -> str:

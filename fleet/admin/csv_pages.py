@@ -73,9 +73,13 @@ class SheetAdmin(PageAdmin):
             else:
                 was, done = _digest(plan), "apply" in request.POST
                 if done and request.POST.get(seen.NAME, was) != was:
-                    messages.warning(
-                        request, "By now it would do something else than you were shown, so nothing was done."
-                    )
+                    whats = {row.what for row in plan}
+                    if imports.SAME in whats and not whats & {imports.ADD, imports.CHANGE}:
+                        messages.info(request, "It is done already: by your first click, or by somebody else.")
+                    else:
+                        messages.warning(
+                            request, "By now it would do something else than you were shown, so nothing was done."
+                        )
                     done = False
                 if done:
                     plan = imports.applied(plan, by_user(request.user))

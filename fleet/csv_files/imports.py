@@ -114,17 +114,19 @@ def _plan_robot(row: Row, known: KnownRobots) -> Planned:
     if robot is None:
         return _new_robot(row, pk, told, brand, retired)
     steps: list[Callable[[Origin], Any]] = []
-    words = [
-        f"{column} {before} → {after}"
+    changes = [
+        (column, before, after)
         for column, before, after in (
             ("name", robot.name, name), ("site", robot.site, site), ("brand", robot.brand, brand),
-            ("address", robot.address or "none", address or "none"),
+            ("address", robot.address, address),
         )
         if before != after
     ]  # fmt: skip
-    if words:
+    words = [f"{column} {before or 'none'} → {after or 'none'}" for column, before, after in changes]
+    if changes:
         addresses.checked(pk, brand, address, robot.profile if brand == robot.brand else {})
-        steps.append(lambda by: actions.edit_robot(pk, **told, by=by))
+        new = {column: told[column] for column, _, _ in changes}  # what somebody else changes meanwhile stays
+        steps.append(lambda by: actions.edit_robot(pk, **new, by=by))
     if retired != bool(robot.retired_at):
         words.append("retired" if retired else "back in service")
         verb = actions.retire_robot if retired else actions.reinstate_robot
@@ -195,13 +197,12 @@ def _plan_place(row: Row, known: KnownPlaces) -> Planned:
         words = f"{told['name']} is added at {site}: {told['x']:g}, {told['y']:g}."
         return Planned(row.number, ADD, words, lambda by: site_actions.add_place(site, **told, by=by))
     pk = place.pk
-    words = "; ".join(
-        f"{column} {getattr(place, column)} → {value}" for column, value in told.items() if getattr(place, column) != value
-    )  # fmt: skip
+    new = {column: value for column, value in told.items() if getattr(place, column) != value}
+    words = "; ".join(f"{column} {getattr(place, column)} → {value}" for column, value in new.items())
     if not words:
         return Planned(row.number, SAME, f"{place} at {site} is like this already.")
     return Planned(
-        row.number, CHANGE, f"{place} at {site}: {words}.", lambda by: site_actions.edit_place(pk, **told, by=by)
+        row.number, CHANGE, f"{place} at {site}: {words}.", lambda by: site_actions.edit_place(pk, **new, by=by)
     )
 
 

@@ -56,21 +56,25 @@ def is_robot_id(text: str) -> bool:
 def edit_robot(
     robot_id: str,
     *,
-    name: str,
-    site: Site | int,
-    brand: Brand | int,
+    name: str | None = None,
+    site: Site | int | None = None,
+    brand: Brand | int | None = None,
     address: str | None = None,
     profile: dict[str, Any] | None = None,
     by: Origin,
 ) -> None:
     """Change name, site, brand, address, or settings. None: as it is, as far as the brand knows such a thing."""
-    new: dict[str, Any] = {"name": plain_text(name), "site_id": _pk(site), "brand_id": _pk(brand)}
 
     def fact(change: Change) -> facts.Edit:
-        row, told = change.row, dict(new)
+        row = change.row
+        told: dict[str, Any] = {
+            "name": row.name if name is None else plain_text(name),
+            "site_id": row.site_id if site is None else _pk(site),
+            "brand_id": row.brand_id if brand is None else _pk(brand),
+        }
         other = row.brand_id != told["brand_id"]
         addresses.alone()
-        of = _brand(new["brand_id"])
+        of = _brand(told["brand_id"])
         keeps = address is not None or not other or addresses.has_any(of)
         told["address"], told["profile"] = addresses.checked(
             row.pk, of, (row.address if address is None else address) if keeps else "",

@@ -12,7 +12,7 @@ from fleet.history import by_user
 from fleet.models import Event, Place, Robot
 from fleet.refusals import Refused
 from fleet.robots import actions
-from fleet.sites.actions import add_place
+from fleet.sites.actions import add_place, edit_place
 from tests.actors import SYSTEM
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +68,38 @@ def test_what_was_shown_is_done_and_nothing_else(client, admin_person, robot):
     assert "nothing was done" in again.content.decode()
     assert apply(client, ROBOTS, file, was=again.context["was"]).context["done"]
     assert set(Robot.objects.values_list("name", flat=True)) == {"Ella", "Bruno"}
+
+
+def test_the_second_click_is_told_that_the_first_did_it(client, admin_person, robot):
+    client.force_login(admin_person)
+    file = "id,name\nRB-001,Emma\nRB 2,x\n"
+    was = upload(client, ROBOTS, file).context["was"]
+    first, second = (apply(client, ROBOTS, file, was=was) for _ in range(2))
+    assert first.context["done"]
+    assert "done already" in second.content.decode()
+    assert "nothing was done" not in second.content.decode()
+
+
+def test_what_others_change_while_a_long_file_is_imported_stays(admin_person, robot, site):
+    """A row says which columns it changes; it changes no other, however long ago they were read."""
+    other = create_brand("Other", driver="native", capabilities=["navigate"], by=SYSTEM)
+    place = add_place(site, name="Dock", x=1.0, y=1.0, theta=0.0, is_charger=False, nodes={}, by=SYSTEM)
+    robots = csv_table.read(b"id,name\nRB-001,Emma\n", imports.ROBOTS.columns, imports.ROBOTS.required)
+    places = csv_table.read(
+        f"site,name,x\n{site.name},Dock,2\n".encode(), imports.PLACES.columns, imports.PLACES.required
+    )
+    plans = [
+        imports.planned(sheet, rows, admin_person)
+        for sheet, rows in ((imports.ROBOTS, robots), (imports.PLACES, places))
+    ]
+    actions.edit_robot("RB-001", brand=other, by=SYSTEM)
+    edit_place(place.pk, y=5.0, is_charger=True, by=SYSTEM)
+    for plan in plans:
+        assert [row.what for row in imports.applied(plan, SYSTEM)] == ["change"]
+    robot.refresh_from_db()
+    place.refresh_from_db()
+    assert (robot.name, robot.brand) == ("Emma", other)
+    assert (place.x, place.y, place.is_charger) == (2.0, 5.0, True)
 
 
 def test_a_row_changes_and_retires(client, admin_person, robot):
