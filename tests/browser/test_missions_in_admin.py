@@ -172,6 +172,10 @@ def test_on_a_phone_the_filters_are_within_reach(sign_in, supervisor, dispatched
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("link", name="Filters").click()
     assert page.locator("#changelist-filter").evaluate("(nav) => nav.getBoundingClientRect().top < innerHeight")
+    page.goto(f"{LIST}?q=Fetch")
+    found = page.locator("#changelist-search .quiet")
+    expect(found).to_have_text("1 found (show all)")
+    assert (found.bounding_box() or {})["height"] < 30, "one line"
 
 
 def test_text_of_people_is_text_on_every_mission_page(sign_in, supervisor, admin_person, robot):
