@@ -111,8 +111,8 @@ class MissionForm(forms.Form):
         return "importance, priority, when, how long, what if offline, approval, after which missions"
 
     def more_is_open(self) -> bool:
-        """Whether something there is not as it usually is, or is wrong."""
-        return any(field.errors or (field.value() or "") not in ("", field.field.initial) for field in self.more())
+        """Whether something there is not as it usually is, or is wrong. What was sent is text: "0"; the field reads it."""
+        return any(f.errors or (f.value() and f.field.has_changed(f.field.initial, f.value())) for f in self.more())
 
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = super().clean() or {}

@@ -162,6 +162,20 @@ def test_nothing_that_was_entered_is_lost(client, supervisor, able, robot):
     assert [{name: row[name].value() for name in step} for row, step in zip(shown, steps, strict=False)] == steps
 
 
+@pytest.mark.parametrize(
+    ("more", "unfolded"),
+    [
+        ({}, False), ({"importance": "important"}, True), ({"priority": "1"}, True), ({"priority": "high"}, True),
+        ({"timeout_s": "60"}, True), ({"not_before": "2026-12-01T14:30"}, True), ({"needs_approval": "on"}, True),
+    ],
+)  # fmt: skip
+def test_what_is_usual_stays_folded_when_the_form_comes_back(client, supervisor, robot, more, unfolded):
+    client.force_login(supervisor)
+    usual = {"importance": "normal", "priority": "0", "timeout_s": "", "not_before": "", "offline_policy": ""}
+    answer = client.post(ADD, head(robot) | usual | {"title": ""} | more | rows(DRIVE))
+    assert ('<details class="panel more" open>' in answer.content.decode()) == unfolded
+
+
 def test_the_check_is_for_those_who_may_draw_up(client, auditor, supervisor):
     client.force_login(auditor)
     assert client.post(CHECK, {}).status_code == 403
