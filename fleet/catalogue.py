@@ -49,7 +49,7 @@ kind("robot.warned", "Warns: {text}", f"fault faults {_WORD}", notes="code text 
 kind("robot.fault_cleared", "Over: {text}", _FAULT, notes="text several", but=(
     ("text", None, "Fault cleared"), ("several", True, "Over: {text}. Still: {fault}"),
 ))  # fmt: skip
-kind("robot.hold_opened", "Hold {kind_word}{until_word}: {why}", "holds.kind holds.why holds.by holds.since holds.until "
+kind("robot.hold_opened", "On hold, {kind_word}{until_word}: {why}", "holds.kind holds.why holds.by holds.since holds.until "
      "holds.mission holds.dispatch_no holds.asked_at holds.question stop_due_at hold_due_at", notes="kind_word why until_word")  # fmt: skip
 kind("robot.hold_changed", "Hold {kind_word} until {until_word}: {why}", "holds.why holds.until hold_due_at",
      notes="kind_word until_word why")  # fmt: skip

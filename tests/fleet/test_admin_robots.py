@@ -138,13 +138,17 @@ def test_an_auditor_reads_everything_and_finds_no_button(client, auditor, superv
     html = answer.content.decode()
     assert "aisle" in html
     assert 'method="post"' not in html.replace('id="logout-form" method="post"', "")
-    assert [e.words for e in answer.context["entries"]] == ["Enrolled as Ella", "Link: online", "Hold stopped: aisle"]
+    assert [e.words for e in answer.context["entries"]] == [
+        "Enrolled as Ella",
+        "Link: online",
+        "On hold, stopped: aisle",
+    ]
 
 
 def test_a_sentence_without_a_reason_ends_well(client, auditor, supervisor, robot):
     stopping.stop_robot("RB-001", by=by_user(supervisor))
     client.force_login(auditor)
-    assert client.get(f"{ROBOT}change/").context["entries"][-1].words == "Hold stopped"
+    assert client.get(f"{ROBOT}change/").context["entries"][-1].words == "On hold, stopped"
 
 
 def test_history_of_one_aggregate_can_be_found_and_read(client, auditor, supervisor, mission, dispatched):
