@@ -33,11 +33,15 @@ TITLES = {
     500: "A fault of the site",
     503: "Not available at the moment",
 }
+A_NUMBER = "A whole number."
 A_TIME = "A time with its zone, such as 2026-12-01T10:00:00Z."
 REASONS = {  # what the schema finds wrong → in words that say what to do; else its own
     "extra_forbidden": "There is no such field. /api/v1/openapi.json describes all that there are.",
     "missing": "This is needed.",
     "model_attributes_type": "One JSON object, as docs/api.md shows.",
+    "int_parsing": A_NUMBER,
+    "int_from_float": A_NUMBER,
+    "int_type": A_NUMBER,
     "timezone_aware": A_TIME,
     "datetime_parsing": A_TIME,
     "datetime_from_date_parsing": A_TIME,

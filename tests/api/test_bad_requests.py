@@ -32,6 +32,8 @@ BAD = [
     ({"after": [str(uuid4())]}, "after"),
     ({"colour": "red"}, "colour"),
     ({"site": "Hall 1"}, "site"),
+    ({"site": 1.5}, "site"),
+    ({"site": None}, "site"),
 ]
 
 
@@ -47,6 +49,8 @@ def test_bad_input_names_the_field_and_stores_nothing(program, order, wrong, fie
         assert "There is no such field" in reason and "openapi.json" in reason
     if field == "not_before":
         assert "with its zone, such as" in reason
+    if field == "site":
+        assert reason == "A whole number."
     assert (Mission.objects.count(), Event.objects.count()) == (0, before)
 
 
