@@ -75,6 +75,8 @@ def map_form(page: Any, request: HttpRequest, site: Site) -> HttpResponse:
             else:
                 once.say_again(request, "saved it already")
             return redirect(page.url("change", site))
+    if form.errors and "picture" in request.FILES and "picture" not in form.errors:
+        form.add_error("picture", "Choose the picture again: no browser keeps it.")
     places = list(site.places.order_by("name"))
     context = {"form": form, "was": seen.of(form), "drawing": drawing(site, places)}
     return page.render(request, "admin/drover/map_form.html", site, context)  # type: ignore[no-any-return]

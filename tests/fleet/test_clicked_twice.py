@@ -170,6 +170,9 @@ def test_a_map_is_saved_once_and_not_over_somebody_elses(admin, site):
     set_map(site.pk, picture_of(io.BytesIO(png(30, 20)), 1), x=1, y=0, m_per_px=0.05, rotation=0, by=SYSTEM)
     told = save(page, x="2")
     assert told.context["form"].non_field_errors()[0].startswith("Somebody else saved it while this form was open.")
+    again = "Choose the picture again: no browser keeps it."
+    assert told.context["form"].errors["picture"] == [again], "a save without it would have theirs, where ours lies"
+    assert save(page, x="far").context["form"].errors["picture"] == [again]
     assert Site.objects.get().map_width == 30
     assert save(told, x="2").redirect_chain, "sent once more, it is meant"
     assert (Site.objects.get().map_width, Site.objects.get().map_x) == (40, 2)
