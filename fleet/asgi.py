@@ -10,6 +10,9 @@ from django.core.asgi import get_asgi_application
 from django.db.backends.signals import connection_created
 from django.urls import path, re_path
 
+from fleet import logs
+
+logs.catch()  # settings may refuse
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleet.settings")
 http = get_asgi_application()  # before any consumer is imported
 

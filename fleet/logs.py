@@ -126,10 +126,16 @@ _LEVELS = {
 
 
 def configure(config: dict[str, Any]) -> None:
-    """For Django's LOGGING_CONFIG. For machines, what nobody caught and what Python warns of is a line as well."""
+    """For Django's LOGGING_CONFIG. For machines, what Python warns of is a line as well."""
     logging.config.dictConfig(config)
     if is_json():
         logging.captureWarnings(True)
+    catch()
+
+
+def catch() -> None:
+    """For machines, what nobody catches is a line from here on."""
+    if is_json():
         sys.excepthook = _uncaught
         sys.unraisablehook = threading.excepthook = _uncaught_there
 
@@ -140,7 +146,19 @@ def is_json() -> bool:
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    log.critical("this process ends by an error that nobody expected", exc_info=(kind, error, trace))
+    ends = logging.LogRecord(
+        log.name,
+        logging.CRITICAL,
+        "",
+        0,
+        "this process ends by an error that nobody expected",
+        (),
+        (kind, error, trace),
+    )
+    if logging.root.handlers:
+        log.handle(ends)
+    else:  # there are no settings, it may be for want of one
+        sys.stderr.write(f"{Json().format(ends)}\n")
 
 
 def _uncaught_there(told: Any) -> None:

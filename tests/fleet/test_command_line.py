@@ -62,6 +62,15 @@ def test_for_machines_it_says_one_object_a_line_however_it_ends(command, says):
     assert ended.returncode == 1
 
 
+def test_for_machines_a_web_process_without_settings_says_why_in_one_object():
+    environment = {name: value for name, value in ENVIRONMENT.items() if name not in ("SECRET_KEY", "DEBUG")}
+    environment |= {"LOG_FORMAT": "json", "DROVER_VAR": "/nowhere"}
+    command = [sys.executable, "-c", "import fleet.asgi"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=settings.BASE_DIR, timeout=60)
+    (told,) = (json.loads(line) for line in ended.stderr.splitlines())
+    assert "SECRET_KEY is not set" in told["exception"]
+
+
 def test_a_broken_pipe_to_somebody_else_is_no_silent_end():
     ended = subprocess.run(
         [*MANAGE, "shell", "-c", "raise BrokenPipeError"], capture_output=True, text=True, env=ENVIRONMENT, timeout=60
