@@ -12,6 +12,8 @@ from django.conf import settings
 
 from fleet.management.commands.run import Site
 from fleet.running import keys
+from fleet.running.supervisor import Failed
+from fleet.running.trouble import Trouble
 
 MANAGE = [sys.executable, str(settings.BASE_DIR / "manage.py")]
 ENVIRONMENT = {**os.environ, "DEBUG": "1"}
@@ -90,3 +92,12 @@ def test_a_copy_names_the_passwords_that_open_it(restored):
     [text] = said
     assert [word in text for word in ("admin-password", "/v/secrets")] == [not restored] * 2
     assert ("of the backup (drover-1.zip)" in text) is restored
+
+
+async def test_who_repeats_the_line_that_restored_is_told_how_to_go_on():
+    async def refused(*command: str) -> None:
+        raise Failed("restore", "ended", ["restoring", "CommandError: The database is not empty."])
+
+    site = Site(Path("/v"), SimpleNamespace(say=lambda line: None))
+    with pytest.raises(Trouble, match="^The database is not empty. .* a DROVER_VAR that is new; .* in /v.$"):
+        await site._restore(SimpleNamespace(once=refused), Path("/b/drover-1.zip"), {})

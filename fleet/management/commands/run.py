@@ -190,7 +190,8 @@ class Site:
             said = [line for line in failed.tail if line.startswith("CommandError: ")]
             if not said:
                 raise
-            raise Trouble(said[-1].removeprefix("CommandError: ")) from failed
+            here = f"RESTORE= wants a DROVER_VAR that is new; without it, make run goes on with what is in {self.var}."
+            raise Trouble(f"{said[-1].removeprefix('CommandError: ')} {here}") from failed
         secrets[keys.RESTORED] = file.name
         keys.write(self.var / "secrets", secrets)
 
