@@ -45,7 +45,7 @@ async def say():
 
 asyncio.run(say())
 """
-STATE = "import json; from telemetry import health; print(json.dumps(health.state()))"
+STATE = "import json; from telemetry.watching import health; print(json.dumps(health.state()))"
 
 
 @pytest.fixture
