@@ -7,17 +7,8 @@ from uuid import UUID
 import msgspec
 
 from telemetry.drivers.contract import (
-    Begins,
-    Complaint,
-    Conversation,
-    Delivered,
-    Driver,
-    Link,
-    Say,
-    Send,
-    Tell,
-    derived,
-)
+    Begins, Complaint, Conversation, Delivered, Driver, Link, Say, Send, Tell, derived,
+)  # fmt: skip
 
 DO = {"mission.assign": "run", "mission.cancel": "drop", "mission.pause": "pause", "mission.resume": "resume"}
 DO |= {"robot.stop": "halt", "robot.release": "free", "robot.query_state": "report"}
