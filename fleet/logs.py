@@ -117,12 +117,8 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 FORMATS = {"line": {"()": Line}, "json": {"()": Json}}
-_LEVELS = {
-    "WARNING:": "warning",
-    "ERROR:": "error",
-    "FATAL:": "critical",
-    "PANIC:": "critical",
-}  # PostgreSQL's own words
+# PostgreSQL's own words
+_LEVELS = {"WARNING:": "warning", "ERROR:": "error", "FATAL:": "critical", "PANIC:": "critical"}
 
 
 def configure(config: dict[str, Any]) -> None:
@@ -146,15 +142,8 @@ def is_json() -> bool:
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    ends = logging.LogRecord(
-        log.name,
-        logging.CRITICAL,
-        "",
-        0,
-        "this process ends by an error that nobody expected",
-        (),
-        (kind, error, trace),
-    )
+    text = "this process ends by an error that nobody expected"
+    ends = log.makeRecord(log.name, logging.CRITICAL, "", 0, text, (), (kind, error, trace))
     if logging.root.handlers:
         log.handle(ends)
     else:  # there are no settings, it may be for want of one

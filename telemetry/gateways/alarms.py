@@ -49,6 +49,4 @@ class Alarms:
 def _raise(cause: str, robot: str, text: str) -> None:
     severity = CAUSES[cause.partition(":")[0]].severity
     site = Robot.objects.filter(pk=robot).values_list("site_id", flat=True).first()
-    raise_alert(
-        cause, severity=severity, text=text, subject=f"robot:{robot}", robot=robot, site=site, lasts=False
-    )  # fmt: skip
+    raise_alert(cause, severity=severity, text=text, subject=f"robot:{robot}", robot=robot, site=site, lasts=False)

@@ -26,7 +26,7 @@ class Announcer:
 
     def __init__(self, connect: Callable[[], redis.Redis], clock: Callable[[], float] = time.monotonic) -> None:
         self.connect, self.clock = connect, clock
-        self.rests_until, self._well = 0.0, True
+        self.rests_until = 0.0  # 0: the last try went well
 
     def publish(self, messages: list[tuple[str, bytes]]) -> bool:
         """Send (channel, payload) pairs in one round trip; says whether they went out."""
@@ -38,13 +38,12 @@ class Announcer:
                 pipeline.publish(channel, payload)
             pipeline.execute()
         except (redis.RedisError, OSError) as error:
-            self.rests_until = self.clock() + REST_S
-            if self._well:
+            if not self.rests_until:
                 log.warning("live Redis does not take signals (%s); pages follow the database meanwhile", error)
-            self._well = False
-        else:
-            self._well = True
-        return self._well
+            self.rests_until = self.clock() + REST_S
+            return False
+        self.rests_until = 0.0
+        return True
 
 
 announcer = Announcer(lambda: snapshots.client(TIMEOUT_S))

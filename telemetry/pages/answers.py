@@ -56,10 +56,7 @@ def failed(request: HttpRequest) -> HttpResponse:
 
 def not_this_page(request: HttpRequest, reason: str = "") -> HttpResponse:
     """The form's token is not ours: settings.CSRF_FAILURE_VIEW."""
-    if request.path in (
-        reverse("login"),
-        reverse("logout"),
-    ):  # of a tab that was open before somebody signed in elsewhere
+    if request.path in (reverse("login"), reverse("logout")):  # a tab from before somebody signed in elsewhere
         return redirect(request.get_full_path() if request.path == reverse("login") else "login")
     if not request.user.is_authenticated:
         return answer(request, 401, "You are signed out. Sign in again, then repeat it.")
